@@ -1,0 +1,193 @@
+"""What calls are held against: one class for each evaluator, and what selects the traces that they judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_toolcall_eval.model.trace import Attributes
+
+EVERY_TOOL = "*"
+"""The key of a count expectation that counts every tool call of the trace."""
+
+
+class Operator(StrEnum):
+    """How a count is compared. ``==`` in a file becomes EQUAL."""
+
+    EQUAL = "="
+    NOT_EQUAL = "!="
+    GREATER = ">"
+    LESS = "<"
+    GREATER_EQUAL = ">="
+    LESS_EQUAL = "<="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountExpectation:
+    """How often one tool has to be called. ``tool`` may be ``*``; ``count`` >= 0."""
+
+    tool: str
+    operator: Operator
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountCriteria:
+    """How often tools have to be called. At least one expectation, each tool once."""
+
+    expectations: tuple[CountExpectation, ...]
+    strict: bool = False
+
+
+class Parallel(StrEnum):
+    """How calls that overlap in time are ordered."""
+
+    START_TIME = "start_time"  # the guides' plain sequence
+    ANY = "any"  # any order inside a group of overlapping calls counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderCriteria:
+    """In which order tools have to be called. At least one name; a name may stand several times."""
+
+    expected: tuple[str, ...]
+    strict: bool = False
+    parallel: Parallel = Parallel.START_TIME
+
+
+class Matching(StrEnum):
+    """How expected calls are paired with actual calls of the same name."""
+
+    MAXIMUM = "maximum"  # so that as many as possible match
+    POSITIONAL = "positional"  # the n-th with the n-th
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgsExpectation:
+    """One call that has to be made with these arguments; with ``call_id`` also under that ID."""
+
+    tool: str
+    arguments: Mapping[str, Json]
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgsCriteria:
+    """What tools have to be called with. At least one expectation.
+
+    Attributes:
+        subset: True lets an actual call have more arguments than expected; nested values are compared whole either way.
+    """
+
+    expectations: tuple[ArgsExpectation, ...]
+    strict: bool = False
+    subset: bool = False
+    matching: Matching = Matching.MAXIMUM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputExpectation:
+    """One call that has to return this: text, or a value."""
+
+    tool: str
+    output: Json
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputCriteria:
+    """What tools have to return. At least one expectation."""
+
+    expectations: tuple[OutputExpectation, ...]
+    strict: bool = False
+    matching: Matching = Matching.MAXIMUM
+
+
+Criteria: TypeAlias = CountCriteria | OrderCriteria | ArgsCriteria | OutputCriteria
+
+JUDGED_KINDS = frozenset({CallKind.FUNCTION, CallKind.MCP, CallKind.PROVIDER, CallKind.AGENT})
+JUDGED_PHASES = frozenset({CallPhase.EXECUTED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Include:
+    """Which calls are judged at all. Source: DIALECTS, section 2b."""
+
+    kinds: frozenset[CallKind] = JUDGED_KINDS
+    phases: frozenset[CallPhase] = JUDGED_PHASES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One evaluator with its criteria.
+
+    Attributes:
+        evaluator: the name that scores are emitted under, such as ``ToolCallCountEvaluator``.
+        evaluator_id: ``tool-call-count``, ``tool-call-order``, ``tool-call-args`` or ``tool-call-output``.
+        pass_threshold: least score, in [0.0, 1.0], that is labelled ``pass``.
+    """
+
+    evaluator: str
+    evaluator_id: str
+    criteria: Criteria
+    pass_threshold: float = 1.0
+    include: Include = field(default_factory=Include)
+
+
+class Reach(StrEnum):
+    """How far a selector without conditions reaches."""
+
+    MATCHED = "matched"  # traces that fulfil its conditions (there is at least one)
+    EVERY = "every"  # every trace
+    UNNAMED = "unnamed"  # every trace that does not name its criteria itself
+    FALLBACK = "fallback"  # every trace that nothing else is bound to
+    NAMED = "named"  # only traces that name it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selector:
+    """Which traces criteria judge. All conditions have to hold. Source: DESIGN, section 4.
+
+    Attributes:
+        services: values of ``service.name``, one of which a resource of the trace has to have; empty means any. Holds in
+            addition to every reach but NAMED.
+        resource: attributes that one resource of the trace has to have. An agent is often called by another service, so the
+            root's resource need not be the agent's.
+        root_span_name: exact name of the root span.
+        agent_name: name of the trace's top-most agent.
+        attributes: attributes that at least one span has to have, all on the same span.
+        inputs: a subset of the agent's recorded input.
+    """
+
+    reach: Reach = Reach.UNNAMED
+    services: frozenset[str] = frozenset()
+    resource: Attributes = field(default_factory=dict)
+    root_span_name: str | None = None
+    agent_name: str | None = None
+    attributes: Attributes = field(default_factory=dict)
+    inputs: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriteriaSet:
+    """Everything that one trace is held against under one name.
+
+    Attributes:
+        name: unique among the loaded sets; what traces name in ``toolcall_eval.criteria``.
+        aliases: other names that traces may use, such as an eval item's display name.
+        version: changes whenever anything in the set changes; part of the evaluation's ID.
+        source: file that it came from, for people.
+    """
+
+    name: str
+    checks: tuple[Check, ...]
+    selector: Selector = field(default_factory=Selector)
+    aliases: tuple[str, ...] = ()
+    version: str = ""
+    source: str = ""

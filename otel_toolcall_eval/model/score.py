@@ -1,0 +1,161 @@
+"""Scores, justifications, verdicts, and the report on one trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from otel_toolcall_eval.model.tool_call import Extraction
+    from otel_toolcall_eval.model.trace import Doubt, Span, Trigger
+
+
+class Outcome(StrEnum):
+    """What became of one expectation; leaves as ``result`` of ``toolcall_eval.expectations``."""
+
+    MATCHED = "matched"
+    MISSING = "missing"  # the tool was not called (often enough)
+    WRONG_COUNT = "wrong_count"
+    WRONG_ORDER = "wrong_order"
+    WRONG_ARGUMENTS = "wrong_arguments"
+    WRONG_OUTPUT = "wrong_output"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectationOutcome:
+    """The outcome of one expectation. ``tool`` comes from the criteria, so its values are bounded."""
+
+    tool: str
+    outcome: Outcome
+
+
+class Justification(Protocol):
+    """Why a score is what it is. Rendered when someone asks, since most are never read."""
+
+    def details(self) -> Mapping[str, object]:
+        """Return lists and mappings under the guides' names, values included; enough to recompute the score by hand."""
+        ...
+
+    def explain(self) -> str:
+        """Return one line that names tools, paths and reasons, and no argument or output values."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """The answer of one evaluator.
+
+    Attributes:
+        value: in [0.0, 1.0], never rounded, by the rules applied to what was recorded.
+        lowest: least value that anything unrecorded could make it.
+        highest: greatest value that anything unrecorded could make it; ``lowest <= value <= highest``.
+        outcomes: one entry for each expectation.
+        doubts: what kept ``lowest`` and ``highest`` apart; empty if they are equal.
+    """
+
+    value: float
+    lowest: float
+    highest: float
+    justification: Justification
+    outcomes: tuple[ExpectationOutcome, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def certain(self) -> bool:
+        """True if nothing unrecorded could change the value."""
+        return self.lowest == self.highest
+
+
+class Label(StrEnum):
+    """The verdict in a word."""
+
+    PASS = "pass"  # noqa: S105 - no password: the value that gen_ai.evaluation.score.label takes
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Completeness(StrEnum):
+    """Whether everything was there to judge."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorFailure:
+    """An evaluator raised. It is a bug of ours; the other evaluators' verdicts stand.
+
+    Attributes:
+        error_type: qualified name of the exception; leaves as ``error.type``.
+        message: its text; it may hold users' data and is never emitted.
+    """
+
+    error_type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one check says of one trace.
+
+    Attributes:
+        evaluation_id: the same for the same trace, unit, criteria version, evaluator and revision, so that a backend can
+            drop repeats.
+        criteria: name of the criteria set.
+        score: None if the evaluator failed. Judge by ``label``: only pass and fail are emitted with a score.
+        completeness: PARTIAL if spans or contents were missing, whether or not they mattered.
+        doubts: what was missing.
+    """
+
+    evaluation_id: str
+    criteria: str
+    criteria_version: str
+    evaluator: str
+    evaluator_id: str
+    label: Label
+    score: Score | None
+    pass_threshold: float = 1.0
+    completeness: Completeness = Completeness.COMPLETE
+    doubts: tuple[Doubt, ...] = ()
+    failure: EvaluatorFailure | None = None
+
+    @property
+    def emitted_score(self) -> float | None:
+        """Return the score, or None where none may be given: the verdict is inconclusive, or the evaluator failed."""
+        if self.score is None or self.label is Label.INCONCLUSIVE:
+            return None
+        return self.score.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceReport:
+    """Everything decided about one trace.
+
+    Attributes:
+        judged_span: the span that the verdicts are attached to; None only for a trace without spans.
+        agent: name of the top-most agent, if any span tells.
+        verdicts: in order of criteria set, then of its checks; empty if nothing is bound to the trace.
+        unknown_criteria: names that the trace asks for and that are not loaded.
+        decided_after_ns: from the arrival of the root (of the first span, if there is no root) to the decision.
+    """
+
+    trace_id: bytes
+    judged_span: Span | None
+    agent: str | None
+    trigger: Trigger
+    completeness: Completeness
+    doubts: tuple[Doubt, ...]
+    revision: int
+    verdicts: Sequence[Verdict]
+    extraction: Extraction
+    unknown_criteria: tuple[str, ...] = ()
+    decided_after_ns: int = 0
+    evaluation_seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def unbound(self) -> bool:
+        """True if no criteria apply to this trace."""
+        return not self.verdicts

@@ -1,0 +1,172 @@
+"""Resource, scope, span and trace, reduced to what judging tool calls needs (the *projection*)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import TypeAlias
+
+Value: TypeAlias = "bool | int | float | str | bytes | tuple[Value, ...] | Mapping[str, Value] | None"
+"""An OTLP AnyValue. A kvlist is a mapping, an array a tuple, an empty AnyValue None."""
+
+Attributes: TypeAlias = Mapping[str, Value]
+
+# opentelemetry-proto, trace.proto, SpanFlags: bit 8 says that bit 9 is known; bit 9, that the parent is in another process.
+FLAG_PARENT_LOCALITY_KNOWN = 0x100
+FLAG_PARENT_IS_REMOTE = 0x200
+
+
+class StatusCode(IntEnum):
+    """Status of a span, numbered as in OTLP."""
+
+    UNSET = 0
+    OK = 1
+    ERROR = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """The entity that produced spans."""
+
+    attributes: Attributes = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The instrumentation scope that produced spans."""
+
+    name: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanEvent:
+    """An event on a span."""
+
+    name: str
+    time_unix_ns: int
+    attributes: Attributes = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """One ended span.
+
+    Attributes:
+        trace_id: 16 bytes, never all zero.
+        span_id: 8 bytes, unique within the trace.
+        parent_span_id: 8 bytes; None if the span has no parent.
+        start_unix_ns: Unix time from the producer's clock; never compared with ours.
+        end_unix_ns: the same; may lie before the start if that clock was set back.
+        flags: OTLP span flags; 0 from old SDKs, which leaves the parent's locality unknown.
+        attributes: the projection; keys that nobody reads were left out.
+        dropped_attributes: how many attributes the producer left out, so a missing key may be a dropped one.
+        size_bytes: what the span takes in memory, by the estimate of its decoder.
+    """
+
+    trace_id: bytes
+    span_id: bytes
+    parent_span_id: bytes | None = None
+    name: str = ""
+    start_unix_ns: int
+    end_unix_ns: int
+    flags: int = 0
+    kind: int = 0
+    status: StatusCode = StatusCode.UNSET
+    status_message: str = ""
+    attributes: Attributes = field(default_factory=dict)
+    events: tuple[SpanEvent, ...] = ()
+    dropped_attributes: int = 0
+    resource: Resource = field(default_factory=Resource)
+    scope: Scope = field(default_factory=Scope)
+    size_bytes: int = field(default=0, compare=False)
+
+    @property
+    def parent_is_remote(self) -> bool | None:
+        """True or False where the producer said so, None where it did not."""
+        if not self.flags & FLAG_PARENT_LOCALITY_KNOWN:
+            return None
+        return bool(self.flags & FLAG_PARENT_IS_REMOTE)
+
+    @property
+    def is_root(self) -> bool:
+        """True for a span without a parent, and for the first span of its process in a trace."""
+        return self.parent_span_id is None or self.parent_is_remote is True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """Which attributes of a span are kept. Everything else is dropped while it is decoded.
+
+    Attributes:
+        keys: attribute keys to keep, exactly as written.
+        prefixes: also keep every key that starts with one of these.
+        event_names: names of the span events to keep, with all their attributes.
+    """
+
+    keys: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+    event_names: frozenset[str] = frozenset()
+
+    def __or__(self, other: Projection) -> Projection:
+        """Return the projection that keeps what either keeps."""
+        return Projection(
+            keys=self.keys | other.keys,
+            prefixes=tuple(sorted({*self.prefixes, *other.prefixes})),
+            event_names=self.event_names | other.event_names,
+        )
+
+    def keeps(self, key: str) -> bool:
+        """Tell whether an attribute of this name is kept."""
+        return key in self.keys or (bool(self.prefixes) and key.startswith(self.prefixes))
+
+
+class Trigger(StrEnum):
+    """Why a trace was judged when it was. Source: DESIGN, section 3."""
+
+    ROOT_SPAN = "root_span"
+    IDLE_TIMEOUT = "idle_timeout"
+    TRACE_TIMEOUT = "trace_timeout"
+    SPAN_LIMIT = "span_limit"
+    MEMORY = "memory"
+    EVICTION = "eviction"
+    SHUTDOWN = "shutdown"
+    RECORDED = "recorded"  # read from a file, or handed over as a finished execution
+
+
+class Doubt(StrEnum):
+    """Why a verdict may not be the last word. Source: DESIGN, section 3, "Honest verdicts"."""
+
+    NO_ROOT = "no_root"
+    ORPHAN = "orphan"
+    OPEN_SPANS = "open_spans"
+    SPAN_LIMIT = "span_limit"
+    EVICTED = "evicted"
+    SHUTDOWN = "shutdown"
+    VALUE_TRUNCATED = "value_truncated"
+    VALUE_REDACTED = "value_redacted"
+    CONTENT_NOT_CAPTURED = "content_not_captured"
+    NO_TOOL_SPANS = "no_tool_spans"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """All that is known of one trace at the moment it is judged.
+
+    Attributes:
+        spans: distinct by span ID, in order of arrival.
+        root: the span that the verdict is attached to: the root, else the earliest of the top-most spans; None
+            only if there is no span at all.
+        doubts: why spans may be missing; empty means that the trace is complete.
+        revision: 0 for the first verdict, then 1, 2, ... for what late spans changed.
+        decided_after_ns: from the arrival of the root (of the first span, if there is no root) to the decision.
+    """
+
+    trace_id: bytes
+    spans: tuple[Span, ...]
+    root: Span | None
+    trigger: Trigger
+    doubts: tuple[Doubt, ...] = ()
+    revision: int = 0
+    decided_after_ns: int = 0
