@@ -1,0 +1,261 @@
+"""The main path, without I/O: spans and a time in, trace reports out. The only module that knows the order of the stages."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
+from otel_toolcall_eval.binding import Binder
+from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, Label, TraceReport, Verdict
+from otel_toolcall_eval.model.tool_call import CallLog, Extraction
+from otel_toolcall_eval.model.trace import Projection, Trigger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from otel_toolcall_eval.assembly.completion import CompletionPolicy
+    from otel_toolcall_eval.assembly.trace_buffer import AddResult, BufferLimits
+    from otel_toolcall_eval.model.criteria import Check, Criteria, CriteriaSet, Include
+    from otel_toolcall_eval.model.score import Score
+    from otel_toolcall_eval.model.tool_call import ToolCall
+    from otel_toolcall_eval.model.trace import Doubt, Span, Trace
+
+OWN_SCOPE = "otel_toolcall_eval"
+"""Scope name of the telemetry that we create ourselves. It is never judged, or we would score our own scores."""
+
+MAX_BOUND_TRACES = 100_000
+
+C_contra = TypeVar("C_contra", contravariant=True)
+
+
+class Evaluator(Protocol[C_contra]):
+    """Holds calls against one kind of criteria."""
+
+    def evaluate(self, criteria: C_contra, log: CallLog) -> Score:
+        """Return the score; never raises for anything that a trace or valid criteria can hold."""
+        ...
+
+
+class CallReader(Protocol):
+    """Reads tool calls out of spans."""
+
+    @property
+    def projection(self) -> Projection:
+        """Return the attributes that it reads."""
+        ...
+
+    def is_relevant(self, span: Span) -> bool:
+        """Tell whether the span could matter; cheap."""
+        ...
+
+    def extract(self, spans: Sequence[Span]) -> Extraction:
+        """Read the calls out of a trace's spans, whatever their order."""
+        ...
+
+    def top_agent(self, spans: Sequence[Span]) -> str | None:
+        """Return the name of the top-most agent."""
+        ...
+
+
+@dataclass(slots=True)
+class SpanCounts:
+    """Counts of spans since the start. ``received = relevant + ignored + duplicate + conflict + rejected`` at every moment."""
+
+    received: Counter[str] = field(default_factory=Counter)  # by transport
+    rejected: Counter[str] = field(default_factory=Counter)  # by transport
+    own: int = 0  # of our own scope: not received in the sense above
+    relevant: int = 0
+    ignored: int = 0
+    duplicate: int = 0
+    conflict: int = 0
+    late: int = 0
+    beyond_limit: int = 0
+
+
+class Pipeline:
+    """Assembly, extraction, binding and evaluation in a row. Owned by one thread, but for ``bind`` and ``replace_criteria``."""
+
+    def __init__(
+        self,
+        *,
+        reader: CallReader,
+        evaluators: Mapping[type, Evaluator[Criteria]],
+        criteria: Iterable[CriteriaSet] = (),
+        policy: CompletionPolicy | None = None,
+        limits: BufferLimits | None = None,
+        stopwatch: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Put the stages together.
+
+        Args:
+            reader: reads tool calls.
+            evaluators: by class of their criteria.
+            criteria: sets in force until ``replace_criteria``.
+            policy: waiting times; the sidecar's by default.
+            limits: bounds; the sidecar's by default.
+            stopwatch: nanoseconds from any origin, to measure how long an evaluation takes; zero if nobody asks.
+        """
+        self._reader = reader
+        self._evaluators = evaluators
+        self._binder = Binder(criteria)
+        self._buffer = TraceBuffer(is_relevant=reader.is_relevant, policy=policy, limits=limits)
+        self._stopwatch = stopwatch
+        self._bound_names: dict[bytes, tuple[str, ...]] = {}
+        self.projection = reader.projection | self._binder.projection
+        self.counts = SpanCounts()
+
+    @property
+    def open_traces(self) -> int:
+        """Return how many traces are open."""
+        return len(self._buffer)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Return the estimated size of all open traces."""
+        return self._buffer.size_bytes
+
+    @property
+    def criteria(self) -> tuple[CriteriaSet, ...]:
+        """Return the criteria sets in force."""
+        return self._binder.sets
+
+    def replace_criteria(self, criteria: Iterable[CriteriaSet]) -> None:
+        """Judge by these from the next trace on. May be called from any thread: one reference is swapped."""
+        binder = Binder(criteria)
+        self._binder = binder
+        self.projection = self._reader.projection | binder.projection
+
+    def bind(self, trace_id: bytes, names: Iterable[str]) -> None:
+        """Judge a trace by the criteria of these names, in addition to what applies anyway. May be called from any thread."""
+        if len(self._bound_names) >= MAX_BOUND_TRACES:  # bound to traces that never came
+            self._bound_names.pop(next(iter(self._bound_names)), None)
+        self._bound_names[trace_id] = (*self._bound_names.get(trace_id, ()), *names)
+
+    def add(
+        self,
+        spans: Iterable[Span],
+        *,
+        now_ns: int,
+        transport: str,
+        rejected: int = 0,
+        open_spans: Mapping[bytes, int] | None = None,
+    ) -> AddResult:
+        """Take in the spans of one request.
+
+        Args:
+            spans: what could be decoded.
+            now_ns: monotonic time of arrival.
+            transport: how they came; for the counts.
+            rejected: spans of the same request that could not be taken in.
+            open_spans: in process, how many local spans of each trace are still open.
+        """
+        foreign = [span for span in spans if span.scope.name != OWN_SCOPE]
+        result = self._buffer.add(foreign, now_ns=now_ns, open_spans=open_spans)
+        counts = self.counts
+        counts.received[transport] += result.received + rejected
+        counts.rejected[transport] += rejected
+        for name in ("relevant", "ignored", "duplicate", "conflict", "late", "beyond_limit"):
+            setattr(counts, name, getattr(counts, name) + getattr(result, name))
+        return result
+
+    def next_due_ns(self) -> int | None:
+        """Return a time before which no trace is due; None if none is open."""
+        return self._buffer.next_due_ns()
+
+    def pop_due(self, *, now_ns: int) -> list[TraceReport]:
+        """Judge what is due now."""
+        return [self.judge(trace) for trace in self._buffer.pop_due(now_ns=now_ns)]
+
+    def drain(self, *, now_ns: int, trigger: Trigger = Trigger.SHUTDOWN) -> list[TraceReport]:
+        """Judge all that is open."""
+        return [self.judge(trace) for trace in self._buffer.drain(now_ns=now_ns, trigger=trigger)]
+
+    def judge(self, trace: Trace) -> TraceReport:
+        """Judge one trace by everything that is bound to it. Payloads of unbound traces are never looked at."""
+        started = self._stopwatch()
+        agent = self._reader.top_agent(trace.spans)
+        binding = self._binder.bind(trace, agent=agent, bound_names=self._bound_names.pop(trace.trace_id, ()))
+        extraction, failure = self._extract(trace) if binding.sets else (Extraction(calls=()), None)
+        doubts = (*trace.doubts, *extraction.doubts)
+        verdicts = tuple(
+            self._verdict(trace, criteria_set, check, extraction, trace_doubts=doubts, failure=failure)
+            for criteria_set in binding.sets
+            for check in criteria_set.checks
+        )
+        return TraceReport(
+            trace_id=trace.trace_id,
+            judged_span=trace.root,
+            agent=agent,
+            trigger=trace.trigger,
+            completeness=Completeness.PARTIAL if trace.doubts else Completeness.COMPLETE,
+            doubts=doubts,
+            revision=trace.revision,
+            verdicts=verdicts,
+            extraction=extraction,
+            unknown_criteria=binding.unknown,
+            decided_after_ns=trace.decided_after_ns,
+            evaluation_seconds=(self._stopwatch() - started) / 1e9,
+        )
+
+    def _extract(self, trace: Trace) -> tuple[Extraction, EvaluatorFailure | None]:
+        try:
+            return self._reader.extract(trace.spans), None
+        except Exception as error:  # noqa: BLE001 - a bug of ours costs this trace its scores, and says so; no other trace
+            return Extraction(calls=()), _failure(error)
+
+    def _verdict(
+        self,
+        trace: Trace,
+        criteria_set: CriteriaSet,
+        check: Check,
+        extraction: Extraction,
+        *,
+        trace_doubts: tuple[Doubt, ...],
+        failure: EvaluatorFailure | None,
+    ) -> Verdict:
+        score: Score | None = None
+        if failure is None:
+            log = CallLog(calls=included(extraction, check.include), open_ended=bool(trace_doubts))
+            try:
+                score = self._evaluators[type(check.criteria)].evaluate(check.criteria, log)
+            except Exception as error:  # noqa: BLE001 - an evaluator's bug is kept from the other verdicts
+                failure = _failure(error)
+        doubts = tuple(dict.fromkeys((*trace_doubts, *(score.doubts if score else ()))))
+        return Verdict(
+            evaluation_id=evaluation_id(trace, criteria_set, check),
+            criteria=criteria_set.name,
+            criteria_version=criteria_set.version,
+            evaluator=check.evaluator,
+            evaluator_id=check.evaluator_id,
+            label=label(score, check.pass_threshold),
+            score=score,
+            pass_threshold=check.pass_threshold,
+            completeness=Completeness.PARTIAL if doubts else Completeness.COMPLETE,
+            doubts=doubts,
+            failure=failure,
+        )
+
+
+def _failure(error: Exception) -> EvaluatorFailure:
+    return EvaluatorFailure(error_type=type(error).__qualname__, message=str(error))
+
+
+def label(score: Score | None, pass_threshold: float) -> Label:
+    """Return the verdict in a word: inconclusive if anything unrecorded could change the score, or there is none."""
+    if score is None or not score.certain:
+        return Label.INCONCLUSIVE
+    return Label.PASS if score.value >= pass_threshold else Label.FAIL
+
+
+def included(extraction: Extraction, include: Include) -> tuple[ToolCall, ...]:
+    """Return the calls that criteria of this reach judge."""
+    return tuple(call for call in extraction.calls if call.kind in include.kinds and call.phase in include.phases)
+
+
+def evaluation_id(trace: Trace, criteria_set: CriteriaSet, check: Check) -> str:
+    """Return 32 hex digits: the same for the same trace, criteria version, evaluator and revision."""
+    parts = (trace.trace_id.hex(), criteria_set.name, criteria_set.version, check.evaluator, str(trace.revision))
+    return hashlib.sha256("\x1f".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]

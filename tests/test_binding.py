@@ -1,0 +1,125 @@
+"""Which criteria judge a trace: DESIGN section 4, a row for each rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_toolcall_eval.assembly.open_trace import judged_root
+from otel_toolcall_eval.binding import Binder, recorded_input
+from otel_toolcall_eval.model.criteria import Check, CriteriaSet, OrderCriteria, Reach, Selector
+from otel_toolcall_eval.model.trace import Span, Trace, Trigger
+from tests.fakes import span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CHECKS = (Check(evaluator="Order", evaluator_id="tool-call-order", criteria=OrderCriteria(expected=("a",))),)
+
+
+def set_of(name: str, selector: Selector, *aliases: str) -> CriteriaSet:
+    return CriteriaSet(name=name, checks=CHECKS, selector=selector, aliases=aliases)
+
+
+def trace_of(*spans: Span) -> Trace:
+    return Trace(trace_id=spans[0].trace_id if spans else bytes(16), spans=spans, root=judged_root(spans), trigger=Trigger.ROOT_SPAN)
+
+
+def bound(sets: Sequence[CriteriaSet], *spans: Span, agent: str | None = None, names: Sequence[str] = ()) -> list[str]:
+    return [found.name for found in Binder(sets).bind(trace_of(*spans), agent=agent, bound_names=names).sets]
+
+
+REACHES = [set_of(reach.value, Selector(reach=reach)) for reach in Reach if reach is not Reach.MATCHED]
+
+
+@pytest.mark.parametrize(
+    ("spans", "names", "expected"),
+    [
+        pytest.param([span(1)], [], ["every", "unnamed"], id="nothing-named"),
+        pytest.param([span(1, attributes={"toolcall_eval.criteria": "named"})], [], ["every", "named"], id="span-names"),
+        pytest.param(
+            [span(1, attributes={"toolcall_eval.criteria": ("named", "fallback")})], [], ["every", "fallback", "named"], id="span-lists"
+        ),
+        pytest.param(
+            [span(1, attributes={"toolcall_eval.criteria": "named, fallback,"})], [], ["every", "fallback", "named"], id="comma-list"
+        ),
+        pytest.param([span(1), span(2, parent=1, attributes={"toolcall_eval.criteria": "named"})], [], ["every", "named"], id="any-span"),
+        pytest.param([span(1, resource={"toolcall_eval.criteria": "named"})], [], ["every", "named"], id="resource-names"),
+        pytest.param([span(1)], ["named"], ["every", "named"], id="bound-by-id"),
+        pytest.param([span(1, attributes={"toolcall_eval.criteria": "no-such"})], [], ["every"], id="unknown-name"),
+        pytest.param([span(1, attributes={"toolcall_eval.criteria": 5})], [], ["every", "unnamed"], id="not-a-name"),
+    ],
+)
+def test_reach(spans: list[Span], names: list[str], expected: list[str]) -> None:
+    assert bound(REACHES, *spans, names=names) == expected
+
+
+def test_fallback_judges_only_what_nothing_else_does() -> None:
+    fallback = set_of("fallback", Selector(reach=Reach.FALLBACK))
+    other = set_of("other", Selector(reach=Reach.MATCHED, root_span_name="x"))
+    assert bound([fallback, other], span(1, name="x")) == ["other"]
+    assert bound([fallback, other], span(1, name="y")) == ["fallback"]
+    assert bound([fallback, other], span(1, name="y"), names=["no-such"]) == []
+
+
+def test_unknown_names_are_reported_and_aliases_are_known() -> None:
+    binder = Binder([set_of("one", Selector(reach=Reach.NAMED), "First item")])
+    binding = binder.bind(trace_of(span(1, attributes={"toolcall_eval.criteria": ("First item", "two")})), agent=None)
+    assert [found.name for found in binding.sets] == ["one"]
+    assert binding.unknown == ("two",)
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        pytest.param(Selector(reach=Reach.MATCHED, root_span_name="agent"), True, id="root-name"),
+        pytest.param(Selector(reach=Reach.MATCHED, root_span_name="tool"), False, id="not-a-child's-name"),
+        pytest.param(Selector(reach=Reach.MATCHED, agent_name="weather"), True, id="agent"),
+        pytest.param(Selector(reach=Reach.MATCHED, agent_name="Weather"), False, id="agent-case"),
+        pytest.param(Selector(reach=Reach.MATCHED, resource={"service.name": "svc", "env": "ci"}), True, id="resource"),
+        pytest.param(Selector(reach=Reach.MATCHED, resource={"service.name": "svc", "env": "prod"}), False, id="resource-differs"),
+        pytest.param(Selector(reach=Reach.MATCHED, services=frozenset({"svc", "x"})), True, id="service"),
+        pytest.param(Selector(reach=Reach.EVERY, services=frozenset({"x"})), False, id="service-limits-every"),
+        pytest.param(Selector(reach=Reach.MATCHED, attributes={"k": 1, "l": "x"}), True, id="attributes-of-one-span"),
+        pytest.param(Selector(reach=Reach.MATCHED, attributes={"k": 1, "m": "y"}), False, id="attributes-of-two-spans"),
+        pytest.param(Selector(reach=Reach.MATCHED, attributes={"k": True}), False, id="true-is-not-one"),
+        pytest.param(Selector(reach=Reach.MATCHED, inputs={"city": "Tokyo"}), True, id="inputs-subset"),
+        pytest.param(Selector(reach=Reach.MATCHED, inputs={"city": "Tokyo", "days": 3.0}), True, id="inputs-equal"),
+        pytest.param(Selector(reach=Reach.MATCHED, inputs={"city": "Kyoto"}), False, id="inputs-differ"),
+        pytest.param(Selector(reach=Reach.MATCHED, inputs={"zip": None}), False, id="inputs-missing-is-not-null"),
+        pytest.param(Selector(reach=Reach.MATCHED, inputs={"city": "Tokyo"}, agent_name="x"), False, id="all-conditions-have-to-hold"),
+    ],
+)
+def test_conditions(selector: Selector, expected: bool) -> None:  # noqa: FBT001 - a column of the table
+    spans = [
+        span(1, name="agent", attributes={"input.value": '{"city": "Tokyo", "days": 3}'}, resource={"service.name": "svc", "env": "ci"}),
+        span(2, parent=1, name="tool", attributes={"k": 1, "l": "x"}, resource={"service.name": "tools", "env": "prod"}),
+        span(3, parent=1, attributes={"k": 2, "m": "y"}),
+    ]
+    assert bound([set_of("it", selector)], *spans, agent="weather") == (["it"] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        pytest.param([span(1, attributes={"input.value": "{'a': 1}"})], {"a": 1}, id="python-literal"),
+        pytest.param([span(1, attributes={"input.value": {"a": 1}})], {"a": 1}, id="object"),
+        pytest.param([span(1, attributes={"input.value": "hello"})], None, id="plain-text"),
+        pytest.param([span(1, attributes={"input.value": "[1]"})], None, id="no-object"),
+        pytest.param([span(1, attributes={"input.value": "??", "genkit:input": '{"a": 1}'})], {"a": 1}, id="next-attribute"),
+        pytest.param([span(1), span(2, parent=1, attributes={"input.value": '{"a": 1}'})], {"a": 1}, id="agent-below-the-root"),
+        pytest.param(
+            [span(1), span(2, parent=1), span(3, parent=2, attributes={"input.value": '{"a": 1}'})], None, id="not-a-tool-deep-below"
+        ),
+        pytest.param([], None, id="no-span"),
+    ],
+)
+def test_recorded_input(spans: list[Span], expected: object) -> None:
+    assert recorded_input(trace_of(*spans)) == expected
+
+
+def test_projection_asks_for_what_selectors_read() -> None:
+    binder = Binder([set_of("it", Selector(reach=Reach.MATCHED, attributes={"k": 1}))])
+    assert {"k", "toolcall_eval.criteria", "input.value"} <= binder.projection.keys
+    assert [found.name for found in binder.sets] == ["it"]

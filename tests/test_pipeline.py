@@ -1,0 +1,195 @@
+"""The main path: what is bound is judged, what fails costs only itself, and partial traces say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_toolcall_eval.model.criteria import (
+    Check,
+    CountCriteria,
+    CountExpectation,
+    CriteriaSet,
+    Include,
+    Operator,
+    OrderCriteria,
+    Reach,
+    Selector,
+)
+from otel_toolcall_eval.model.score import Completeness, Label, Score
+from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Extraction, ToolCall
+from otel_toolcall_eval.model.trace import Doubt, Span, Trigger
+from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline, included, label
+from tests.fakes import NOTHING, FailingEvaluator, NamesEvaluator, PlainJustification, PlainReader, span
+
+COUNT = CountCriteria(expectations=(CountExpectation(tool="a", operator=Operator.EQUAL, count=1),))
+ORDER = OrderCriteria(expected=("a",))
+
+
+def criteria_set(name: str = "set", *, version: str = "1", reach: Reach = Reach.EVERY, order: bool = False) -> CriteriaSet:
+    checks = [Check(evaluator="Count", evaluator_id="tool-call-count", criteria=COUNT)]
+    if order:
+        checks.append(Check(evaluator="Order", evaluator_id="tool-call-order", criteria=ORDER))
+    return CriteriaSet(name=name, checks=tuple(checks), version=version, selector=Selector(reach=reach))
+
+
+def pipeline(*sets: CriteriaSet, evaluator: NamesEvaluator | None = None, fail_order: bool = False) -> Pipeline:
+    count = evaluator or NamesEvaluator()
+    return Pipeline(
+        reader=PlainReader(),
+        evaluators={CountCriteria: count, OrderCriteria: FailingEvaluator() if fail_order else count},
+        criteria=sets,
+    )
+
+
+def test_bound_trace_is_judged_by_each_check_in_order() -> None:
+    evaluator = NamesEvaluator()
+    pipe = pipeline(criteria_set("one", order=True), criteria_set("two"), evaluator=evaluator)
+    pipe.add([span(3, parent=1, tool="b"), span(2, parent=1, tool="a"), span(1, attributes={"agent": "main"})], now_ns=0, transport="grpc")
+    (report,) = pipe.pop_due(now_ns=10**10)
+    assert [(v.criteria, v.evaluator, v.label, v.emitted_score) for v in report.verdicts] == [
+        ("one", "Count", Label.PASS, 1.0),
+        ("one", "Order", Label.PASS, 1.0),
+        ("two", "Count", Label.PASS, 1.0),
+    ]
+    assert evaluator.seen == [(["a", "b"], False)] * 3
+    assert (report.agent, report.trigger, report.completeness, report.unbound) == ("main", Trigger.ROOT_SPAN, Completeness.COMPLETE, False)
+
+
+def test_unbound_trace_is_reported_and_its_calls_are_never_read() -> None:
+    class Reader(PlainReader):
+        def extract(self, spans: object) -> Extraction:
+            raise AssertionError(spans)
+
+    pipe = Pipeline(reader=Reader(), evaluators={})
+    pipe.add([span(1, tool="a")], now_ns=0, transport="grpc")
+    (report,) = pipe.pop_due(now_ns=10**10)
+    assert report.unbound
+
+
+def test_partial_trace_is_open_ended_and_its_uncertain_verdict_has_no_score() -> None:
+    evaluator = NamesEvaluator()
+    pipe = pipeline(criteria_set(), evaluator=evaluator)
+    pipe.add([span(2, parent=1, tool="a")], now_ns=0, transport="grpc")
+    (report,) = pipe.drain(now_ns=1)
+    (verdict,) = report.verdicts
+    assert evaluator.seen == [(["a"], True)]
+    assert (verdict.label, verdict.emitted_score, verdict.completeness) == (Label.INCONCLUSIVE, None, Completeness.PARTIAL)
+    assert verdict.doubts == (Doubt.NO_ROOT, Doubt.ORPHAN, Doubt.SHUTDOWN)
+
+
+def test_failing_evaluator_costs_only_its_own_verdict() -> None:
+    pipe = pipeline(criteria_set(order=True), fail_order=True)
+    pipe.add([span(1, tool="a")], now_ns=0, transport="grpc")
+    (report,) = pipe.pop_due(now_ns=10**10)
+    good, bad = report.verdicts
+    assert good.label is Label.PASS
+    assert (bad.label, bad.score, bad.emitted_score) == (Label.INCONCLUSIVE, None, None)
+    assert bad.failure is not None
+    assert bad.failure.error_type == "RuntimeError"
+
+
+def test_failing_reader_costs_its_trace_the_scores_and_says_so() -> None:
+    class Reader(PlainReader):
+        def extract(self, spans: object) -> Extraction:
+            raise ValueError(spans)
+
+    pipe = Pipeline(reader=Reader(), evaluators={CountCriteria: NamesEvaluator()}, criteria=[criteria_set()])
+    pipe.add([span(1, tool="a")], now_ns=0, transport="grpc")
+    (report,) = pipe.pop_due(now_ns=10**10)
+    assert [v.failure.error_type if v.failure else None for v in report.verdicts] == ["ValueError"]
+
+
+def test_own_telemetry_is_never_grouped_counted_or_judged() -> None:
+    pipe = pipeline(criteria_set())
+    pipe.add([span(1, tool="a", scope=OWN_SCOPE)], now_ns=0, transport="grpc")
+    assert (pipe.open_traces, sum(pipe.counts.received.values())) == (0, 0)
+
+
+def test_counts_add_up_over_transports() -> None:
+    pipe = pipeline(criteria_set())
+    pipe.add([span(1), span(1), span(2, parent=1, tool="a")], now_ns=0, transport="grpc", rejected=2)
+    pipe.add([span(2, parent=1, tool="b")], now_ns=0, transport="http")
+    counts = pipe.counts
+    assert (dict(counts.received), dict(counts.rejected)) == ({"grpc": 5, "http": 1}, {"grpc": 2, "http": 0})
+    assert (counts.relevant, counts.ignored, counts.duplicate, counts.conflict) == (1, 1, 1, 1)
+
+
+def test_trace_bound_by_id_is_judged_by_what_it_was_bound_to() -> None:
+    pipe = pipeline(criteria_set("named", reach=Reach.NAMED), criteria_set("other", reach=Reach.UNNAMED))
+    pipe.bind(span(1).trace_id, ["named"])
+    pipe.bind(span(1).trace_id, ["missing"])
+    pipe.add([span(1, tool="a"), span(1, trace=2, tool="a")], now_ns=0, transport="grpc")
+    first, second = pipe.pop_due(now_ns=10**10)
+    assert [v.criteria for v in first.verdicts] == ["named"]
+    assert first.unknown_criteria == ("missing",)
+    assert [v.criteria for v in second.verdicts] == ["other"]
+
+
+def test_bindings_of_traces_that_never_come_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otel_toolcall_eval.pipeline.MAX_BOUND_TRACES", 2)
+    pipe = pipeline(criteria_set("named", reach=Reach.NAMED))
+    for number in (1, 2, 3):
+        pipe.bind(span(1, trace=number).trace_id, ["named"])
+    pipe.add([span(1, trace=number) for number in (1, 2, 3)], now_ns=0, transport="grpc")
+    assert [len(r.verdicts) for r in pipe.pop_due(now_ns=10**10)] == [0, 1, 1]
+
+
+def test_replaced_criteria_hold_from_the_next_verdict_on() -> None:
+    pipe = pipeline(criteria_set("old"))
+    pipe.add([span(1)], now_ns=0, transport="grpc")
+    pipe.replace_criteria(
+        [CriteriaSet(name="new", checks=criteria_set().checks, selector=Selector(reach=Reach.MATCHED, attributes={"k": 1}))]
+    )
+    assert "k" in pipe.projection.keys
+    assert [s.name for s in pipe.criteria] == ["new"]
+    (report,) = pipe.pop_due(now_ns=10**10)
+    assert report.unbound
+
+
+def test_evaluation_id_is_stable_and_changes_with_the_criteria() -> None:
+    def judged(version: str) -> list[str]:
+        pipe = pipeline(criteria_set(version=version, order=True))
+        pipe.add([span(1, tool="a")], now_ns=0, transport="grpc")
+        return [v.evaluation_id for v in pipe.pop_due(now_ns=10**10)[0].verdicts]
+
+    assert judged("1") == judged("1")
+    assert len({*judged("1"), *judged("2")}) == 4
+    assert all(len(found) == 32 for found in judged("1"))
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "threshold", "expected"),
+    [
+        pytest.param(1.0, 1.0, 1.0, Label.PASS, id="full-score"),
+        pytest.param(0.75, 0.75, 1.0, Label.FAIL, id="below-default-threshold"),
+        pytest.param(0.75, 0.75, 0.75, Label.PASS, id="exactly-at-threshold"),
+        pytest.param(0.5, 1.0, 1.0, Label.INCONCLUSIVE, id="open"),
+        pytest.param(0.0, 0.5, 1.0, Label.INCONCLUSIVE, id="open-though-it-can-not-pass"),
+    ],
+)
+def test_label_follows_score_and_threshold(lowest: float, highest: float, threshold: float, expected: Label) -> None:
+    score = Score(value=lowest, lowest=lowest, highest=highest, justification=PlainJustification())
+    assert label(score, threshold) is expected
+
+
+def test_only_included_kinds_and_phases_are_judged() -> None:
+    calls = tuple(
+        ToolCall(name=f"{kind}-{phase}", kind=kind, phase=phase, arguments=NOTHING, output=NOTHING)
+        for kind in CallKind
+        for phase in CallPhase
+    )
+    names = [call.name for call in included(Extraction(calls=calls), Include())]
+    assert names == ["function-executed", "mcp-executed", "provider-executed", "agent-executed"]
+    wide = Include(kinds=frozenset(CallKind), phases=frozenset({CallPhase.REQUESTED}))
+    assert len(included(Extraction(calls=calls), wide)) == len(CallKind)
+
+
+def test_waiting_time_and_evaluation_time_are_reported() -> None:
+    ticks = iter([1_000_000_000, 1_500_000_000])
+    pipe = Pipeline(reader=PlainReader(), evaluators={}, stopwatch=lambda: next(ticks))
+    spans: list[Span] = [span(1)]
+    pipe.add(spans, now_ns=5, transport="grpc")
+    assert pipe.next_due_ns() == 10**10 + 5
+    assert pipe.buffered_bytes > 0
+    (report,) = pipe.pop_due(now_ns=10**10 + 5)
+    assert (report.decided_after_ns, report.evaluation_seconds) == (10**10, 0.5)
