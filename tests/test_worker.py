@@ -1,0 +1,162 @@
+"""The loop: bounded, alive whatever its parts do, and quiet when nothing happens."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_toolcall_eval.assembly.completion import CompletionPolicy
+from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.pipeline import Pipeline
+from otel_toolcall_eval.worker import Worker
+from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.model.trace import Span
+
+TIMEOUT_SECONDS = 20.0
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def emitter() -> ListEmitter:
+    return ListEmitter()
+
+
+@pytest.fixture
+def worker(clock: ManualClock, emitter: ListEmitter) -> Iterator[Worker]:
+    made = Worker(Pipeline(reader=PlainReader(), evaluators={}), [emitter], clock=clock)
+    made.start()
+    yield made
+    made.shutdown(TIMEOUT_SECONDS)
+    assert not made.alive
+
+
+def test_due_trace_reaches_the_emitters(worker: Worker, clock: ManualClock, emitter: ListEmitter) -> None:
+    worker.offer_spans([span(1)], transport="test")
+    assert worker.flush(TIMEOUT_SECONDS)
+    assert emitter.reports == []
+    clock.ns = 10 * SECOND_NS
+    worker.offer_spans([], transport="test")  # any wake-up will do
+    assert worker.flush(TIMEOUT_SECONDS)
+    assert [report.trace_id for report in emitter.reports] == [span(1).trace_id]
+    assert emitter.flushed == 2
+
+
+def test_deadline_wakes_the_worker_by_itself(emitter: ListEmitter) -> None:
+    seen = threading.Event()
+
+    class Telling(ListEmitter):
+        def emit(self, report: TraceReport) -> None:
+            super().emit(report)
+            seen.set()
+
+    quick = CompletionPolicy(wait_after_root_ns=SECOND_NS // 50)
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, policy=quick), [emitter, Telling()])
+    worker.start()
+    worker.offer_spans([span(1)], transport="test")
+    assert seen.wait(TIMEOUT_SECONDS)
+    assert worker.shutdown(TIMEOUT_SECONDS)
+
+
+def test_shutdown_judges_what_is_open_and_refuses_what_comes_later(worker: Worker, emitter: ListEmitter) -> None:
+    worker.offer_spans([span(1)], transport="test")
+    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert [report.trigger.value for report in emitter.reports] == ["shutdown"]
+    assert emitter.stopped == 2
+    with pytest.raises(OverloadedError, match="stopping"):
+        worker.offer_spans([span(2)], transport="test")
+    assert worker.counts()["toolcall_eval.requests.refused", (("reason", "shutdown"), ("transport", "test"))] == 1
+
+
+def test_worker_that_never_started_shuts_down(emitter: ListEmitter) -> None:
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [emitter])
+    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert emitter.stopped == 1
+
+
+def test_full_queue_refuses_whole_requests_and_recovers(emitter: ListEmitter) -> None:
+    held, release = threading.Event(), threading.Event()
+
+    class Slow(PlainReader):
+        def is_relevant(self, span: Span) -> bool:
+            held.set()
+            release.wait(TIMEOUT_SECONDS)
+            return super().is_relevant(span)
+
+    worker = Worker(Pipeline(reader=Slow(), evaluators={}), [emitter], queue_bytes=3_000)
+    worker.start()
+    worker.offer_spans([span(1, size=10_000)], transport="test")  # larger than the queue, taken since it's empty
+    assert held.wait(TIMEOUT_SECONDS)
+    worker.offer_spans([span(2, size=2_000)], transport="test")
+    with pytest.raises(OverloadedError) as refused:
+        worker.offer_spans([span(3, size=2_000)], transport="test")
+    assert (refused.value.http_status, refused.value.grpc_code, refused.value.retry_after_seconds) == (503, "UNAVAILABLE", 1)
+    assert worker.flush(0.0) is False
+    release.set()
+    assert worker.flush(TIMEOUT_SECONDS)
+    worker.offer_spans([span(3, size=2_000)], transport="test")
+    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert sorted(s.span_id[-1] for r in emitter.reports for s in [r.judged_span] if s) == [1]
+    counts = worker.counts()
+    assert counts["toolcall_eval.spans.received", (("transport", "test"),)] == 3
+    assert counts["toolcall_eval.requests.refused", (("reason", "queue_full"), ("transport", "test"))] == 1
+
+
+def test_failing_parts_are_passed_over_counted_and_logged_once_without_their_message(
+    clock: ManualClock, emitter: ListEmitter, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(ListEmitter):
+        def emit(self, report: TraceReport) -> None:
+            raise RuntimeError(report)
+
+        def shutdown(self, timeout_seconds: float) -> None:
+            raise OSError(timeout_seconds)
+
+    class Reader(PlainReader):
+        def is_relevant(self, span: Span) -> bool:
+            if span.name == "poison":
+                message = "secret"
+                raise ValueError(message)
+            return False
+
+    worker = Worker(Pipeline(reader=Reader(), evaluators={}), [Broken(), emitter], clock=clock)
+    worker.start()
+    with caplog.at_level(logging.ERROR):
+        for number in (1, 2):
+            worker.offer_spans([span(1, trace=9, name="poison")], transport="test")
+            worker.offer_spans([span(1, trace=number)], transport="test")
+        worker.shutdown(TIMEOUT_SECONDS)
+    assert [report.trace_id[-1] for report in emitter.reports] == [1, 2]
+    assert worker.failures == 5
+    assert len(caplog.records) == 3
+    assert "secret" not in caplog.text
+    assert worker.counts()["toolcall_eval.failures", ()] == 5
+
+
+def test_flush_reports_an_emitter_that_could_not_send(clock: ManualClock) -> None:
+    class Slow(ListEmitter):
+        def flush(self, timeout_seconds: float) -> bool:
+            return timeout_seconds < 0
+
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [Slow()], clock=clock)
+    worker.start()
+    assert worker.flush(1.0) is False
+    worker.shutdown(TIMEOUT_SECONDS)
+
+
+def test_requests_that_receivers_turn_away_are_counted_by_reason(worker: Worker) -> None:
+    worker.refuse("http", "too_large")
+    worker.refuse("http", "too_large")
+    assert worker.counts()["toolcall_eval.requests.refused", (("reason", "too_large"), ("transport", "http"))] == 2
