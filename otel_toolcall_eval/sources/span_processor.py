@@ -1,0 +1,143 @@
+"""Takes ended spans from the SDK of the same process.
+
+The hooks run in the application's threads: they never raise, never block, never evaluate. What they do is count a trace's
+open spans, copy the few attributes that matter, and hand the copy to the worker's queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+from opentelemetry.sdk.trace import SpanProcessor
+
+from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.sources.sdk_spans import SpanConverter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace import Span as SdkSpan
+
+    from otel_toolcall_eval.model.trace import Projection, Span
+
+_logger = logging.getLogger(__name__)
+
+TRANSPORT = "in_process"
+MAX_TRACKED_TRACES = 100_000
+
+
+class LocalSink(Protocol):
+    """Takes spans of this process."""
+
+    def offer_spans(self, spans: Sequence[Span], *, transport: str, open_spans: Mapping[bytes, int] | None = None) -> None:
+        """Queue spans, or raise OverloadedError."""
+        ...
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Wait until what was offered is judged, if it is due, and sent."""
+        ...
+
+    def shutdown(self, timeout_seconds: float) -> bool:
+        """Judge and send everything, and end."""
+        ...
+
+
+class SpanSource(SpanProcessor):
+    """A span processor that feeds a sink."""
+
+    def __init__(self, sink: LocalSink, *, projection: Callable[[], Projection], shutdown_seconds: float, own_scope: str) -> None:
+        """Prepare.
+
+        Args:
+            sink: takes the spans.
+            projection: attributes to keep; asked for each span, since criteria may be reloaded.
+            shutdown_seconds: most that ``shutdown`` may take.
+            own_scope: scope of our own spans, which are passed over.
+        """
+        self._sink = sink
+        self._projection = projection
+        self._shutdown_seconds = shutdown_seconds
+        self._own_scope = own_scope
+        self._converter = SpanConverter()
+        self._lock = threading.Lock()
+        self._open: dict[int, int] = {}  # by trace ID; guarded by _lock
+        self._stopped = False
+        self._complained = False
+        self.dropped = 0
+
+    def on_start(self, span: SdkSpan, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the SDK's signature
+        """Count the span as open."""
+        try:
+            if self._is_ours(span):
+                return
+            trace_id = span.get_span_context().trace_id
+            with self._lock:
+                if trace_id in self._open or len(self._open) < MAX_TRACKED_TRACES:
+                    self._open[trace_id] = self._open.get(trace_id, 0) + 1
+        except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
+            self._complain()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Hand the span on, with the number of spans of its trace that are still open."""
+        try:
+            if self._is_ours(span):
+                return
+            context = span.get_span_context()
+            if context is None:
+                return
+            ours = None
+            if context.trace_flags.sampled and not self._stopped:
+                ours = self._converter.convert(span, self._projection())
+            # Counted and handed on under one lock: the last number that the sink hears has to be the newest one, or a trace
+            # would wait for a span that ended long ago.
+            with self._lock:
+                still_open = self._ended(context.trace_id)
+                if ours is not None:
+                    self._sink.offer_spans((ours,), transport=TRANSPORT, open_spans={ours.trace_id: still_open})
+            if self._stopped:
+                self.dropped += 1
+        except OverloadedError:
+            self.dropped += 1  # the sink counts it as refused
+        except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
+            self._complain()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Wait until every ended span is taken in and every verdict that is due is sent; False if not in time."""
+        try:
+            return self._sink.flush(timeout_millis / 1000)
+        except Exception:  # noqa: BLE001 - the application must not suffer from a fault of ours
+            self._complain()
+            return False
+
+    def shutdown(self) -> None:
+        """Judge what is open, send it and end. Later spans are dropped."""
+        if self._stopped:
+            return
+        self._stopped = True
+        try:
+            self._sink.shutdown(self._shutdown_seconds)
+        except Exception:  # noqa: BLE001 - the application must not suffer from a fault of ours
+            self._complain()
+
+    def _ended(self, trace_id: int) -> int:
+        left = self._open.get(trace_id, 1) - 1
+        if left > 0:
+            self._open[trace_id] = left
+        else:
+            self._open.pop(trace_id, None)
+        return left
+
+    def _is_ours(self, span: ReadableSpan) -> bool:
+        scope = span.instrumentation_scope
+        return scope is not None and scope.name == self._own_scope
+
+    def _complain(self) -> None:
+        self.dropped += 1
+        if not self._complained:
+            self._complained = True
+            # called from except clauses only, so the traceback is at hand
+            _logger.error("a span could not be taken in; the application is not affected, please report this", exc_info=True)  # noqa: LOG014 - see above
