@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
@@ -73,6 +73,15 @@ class SpanCounts:
     conflict: int = 0
     late: int = 0
     beyond_limit: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """What was said of a trace, kept as long as it may be revised."""
+
+    revision: int
+    said: tuple[tuple[str, str, Label, float | None], ...]
+    bound_names: tuple[str, ...]
 
 
 class Pipeline:
@@ -166,18 +175,39 @@ class Pipeline:
         return self._buffer.next_due_ns()
 
     def pop_due(self, *, now_ns: int) -> list[TraceReport]:
-        """Judge what is due now."""
-        return [self.judge(trace) for trace in self._buffer.pop_due(now_ns=now_ns)]
+        """Judge what is due now. A trace that is looked at again is reported only if a verdict changed."""
+        judged = (self._judge_anew(trace) for trace in self._buffer.pop_due(now_ns=now_ns))
+        return [report for report in judged if report is not None]
 
     def drain(self, *, now_ns: int, trigger: Trigger = Trigger.SHUTDOWN) -> list[TraceReport]:
         """Judge all that is open."""
-        return [self.judge(trace) for trace in self._buffer.drain(now_ns=now_ns, trigger=trigger)]
+        return [
+            self.judge(trace, bound_names=self._bound_names.pop(trace.trace_id, ()))
+            for trace in self._buffer.drain(now_ns=now_ns, trigger=trigger)
+        ]
 
-    def judge(self, trace: Trace) -> TraceReport:
+    def _judge_anew(self, trace: Trace) -> TraceReport | None:
+        """Judge a trace in the light of what was said of it before; None if nothing else is to be said now."""
+        given = trace.note if isinstance(trace.note, _Given) else None
+        names = self._bound_names.pop(trace.trace_id, ())
+        if given is not None:
+            trace = replace(trace, revision=given.revision + 1)
+            names = (*given.bound_names, *names)
+        report = self.judge(trace, bound_names=names)
+        said = tuple((verdict.criteria, verdict.evaluator, verdict.label, verdict.emitted_score) for verdict in report.verdicts)
+        if given is not None and said == given.said:
+            return None
+        if report.unbound:
+            self._buffer.release(trace.trace_id)
+        else:
+            self._buffer.attach(trace.trace_id, _Given(revision=report.revision, said=said, bound_names=names))
+        return report
+
+    def judge(self, trace: Trace, *, bound_names: tuple[str, ...] = ()) -> TraceReport:
         """Judge one trace by everything that is bound to it. Payloads of unbound traces are never looked at."""
         started = self._stopwatch()
         agent = self._reader.top_agent(trace.spans)
-        binding = self._binder.bind(trace, agent=agent, bound_names=self._bound_names.pop(trace.trace_id, ()))
+        binding = self._binder.bind(trace, agent=agent, bound_names=bound_names)
         extraction, failure = self._extract(trace) if binding.sets else (Extraction(calls=()), None)
         doubts = (*trace.doubts, *extraction.doubts)
         verdicts = tuple(

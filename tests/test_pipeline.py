@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from otel_toolcall_eval.model.criteria import (
@@ -20,6 +22,10 @@ from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Extraction, 
 from otel_toolcall_eval.model.trace import Doubt, Span, Trigger
 from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline, included, label
 from tests.fakes import NOTHING, FailingEvaluator, NamesEvaluator, PlainJustification, PlainReader, span
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.model.criteria import Criteria
+    from otel_toolcall_eval.model.tool_call import CallLog
 
 COUNT = CountCriteria(expectations=(CountExpectation(tool="a", operator=Operator.EQUAL, count=1),))
 ORDER = OrderCriteria(expected=("a",))
@@ -193,3 +199,24 @@ def test_waiting_time_and_evaluation_time_are_reported() -> None:
     assert pipe.buffered_bytes > 0
     (report,) = pipe.pop_due(now_ns=10**10 + 5)
     assert (report.decided_after_ns, report.evaluation_seconds) == (10**10, 0.5)
+
+
+def test_revision_is_reported_only_if_a_verdict_changed() -> None:
+    class Counting(NamesEvaluator):
+        def evaluate(self, criteria: Criteria, log: CallLog) -> Score:
+            super().evaluate(criteria, log)
+            value = 1.0 if sum(call.name == "a" for call in log.calls) == 1 else 0.0
+            return Score(value=value, lowest=value, highest=value, justification=PlainJustification())
+
+    second_ns = 10**9
+    pipe = pipeline(criteria_set("named", reach=Reach.NAMED), evaluator=Counting())
+    pipe.bind(span(1).trace_id, ["named"])
+    pipe.add([span(1), span(2, parent=1, tool="a")], now_ns=0, transport="grpc")
+    (first,) = pipe.pop_due(now_ns=10 * second_ns)
+    pipe.add([span(3, parent=1, tool="b")], now_ns=20 * second_ns, transport="grpc")
+    assert pipe.pop_due(now_ns=30 * second_ns) == []
+    pipe.add([span(4, parent=1, tool="a")], now_ns=31 * second_ns, transport="grpc")
+    (second,) = pipe.pop_due(now_ns=41 * second_ns)
+    assert [(r.revision, r.verdicts[0].label) for r in (first, second)] == [(0, Label.PASS), (1, Label.FAIL)]
+    assert first.verdicts[0].evaluation_id != second.verdicts[0].evaluation_id
+    assert pipe.counts.late == 2

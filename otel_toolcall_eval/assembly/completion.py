@@ -20,12 +20,16 @@ class CompletionPolicy:
             orphan exists or a local span is open, the cap is what is waited for.
         idle_timeout_ns: since the last span, no root yet. Long model turns are silent for minutes.
         trace_timeout_ns: since the first span, whatever happens.
+        late_span_window_ns: since the verdict; a span that matters and comes within it makes a revision.
+        max_revisions: most revisions of one verdict.
     """
 
     wait_after_root_ns: int = 10 * SECOND_NS
     wait_after_root_max_ns: int = 60 * SECOND_NS
     idle_timeout_ns: int = 300 * SECOND_NS
     trace_timeout_ns: int = 3600 * SECOND_NS
+    late_span_window_ns: int = 60 * SECOND_NS
+    max_revisions: int = 3
 
 
 IN_PROCESS_POLICY = CompletionPolicy(wait_after_root_ns=0, wait_after_root_max_ns=30 * SECOND_NS)

@@ -25,10 +25,6 @@ class DecisionCache:
         self._old: dict[bytes, int] = {}
         self._since_ns = 0
 
-    def __contains__(self, trace_id: bytes) -> bool:
-        """Tell whether the trace was decided and is not forgotten yet."""
-        return trace_id in self._young or trace_id in self._old
-
     def add(self, trace_id: bytes, *, now_ns: int) -> None:
         """Remember that the trace was decided now."""
         if len(self._young) >= self._half or now_ns - self._since_ns > self._keep_ns // 2:

@@ -33,9 +33,14 @@ class OpenTrace:
     __slots__ = (
         "_awaited",
         "_relevant",
+        "decided_ns",
         "first_ns",
         "last_ns",
+        "news",
+        "note",
         "open_spans",
+        "revise_ns",
+        "revisions",
         "root_ns",
         "scheduled_ns",
         "size_bytes",
@@ -55,6 +60,11 @@ class OpenTrace:
         self.size_bytes = TRACE_OVERHEAD_BYTES
         self.truncated = False
         self.scheduled_ns: int | None = None  # earliest deadline that stands for this trace in the buffer's heap
+        self.decided_ns: int | None = None
+        self.revise_ns: int | None = None  # when late spans are to be looked at
+        self.revisions = 0
+        self.note: object = None  # the buffer's owner's
+        self.news = False  # something came that could change a verdict
         self._relevant = 0
         self._awaited: Counter[bytes] = Counter()  # parents that spans name and that have not come
 
@@ -63,12 +73,13 @@ class OpenTrace:
         self.last_ns = now_ns
         known = self.spans.get(span.span_id)
         if known is not None:
-            return self._settle(known, span)
+            return self._settle(known, span, relevant=relevant)
         full = self.size_bytes + span.size_bytes > max_bytes or (relevant and self._relevant >= span_limit)
         if full and not span.is_root:  # the root carries the verdict and tells the agent, so it's kept in any case
             self.truncated = True
             return Arrival.BEYOND_LIMIT
         self._relevant += relevant
+        self.news |= relevant or span.span_id in self._awaited or (self.root_ns is None and span.is_root)
         self._keep(span)
         return Arrival.KEPT
 
@@ -91,14 +102,17 @@ class OpenTrace:
             root=judged_root(spans),
             trigger=trigger,
             doubts=doubts(self.progress(), trigger, truncated=self.truncated),
+            revision=self.revisions,
+            note=self.note,
             decided_after_ns=now_ns - (self.first_ns if self.root_ns is None else self.root_ns),
         )
 
-    def _settle(self, known: Span, span: Span) -> Arrival:
+    def _settle(self, known: Span, span: Span, *, relevant: bool) -> Arrival:
         """Decide between two copies by what they say, never by which came first."""
         if span == known:
             return Arrival.DUPLICATE
         if _precedence(span) > _precedence(known):
+            self.news |= relevant
             self._forget(known)
             self._keep(span)
         return Arrival.CONFLICT

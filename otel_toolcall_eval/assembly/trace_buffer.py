@@ -9,12 +9,13 @@ Rejected: a timer wheel (needs a tick, so a verdict is late by up to one), a tim
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.completion import CompletionPolicy, due
 from otel_toolcall_eval.assembly.decisions import DecisionCache
 from otel_toolcall_eval.assembly.open_trace import Arrival, OpenTrace
+from otel_toolcall_eval.assembly.settled import REVISABLE, SettledTraces
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class AddResult:
     duplicate: int = 0
     conflict: int = 0
     late: int = 0
+    late_ages_ns: list[int] = field(default_factory=list)  # how long after the verdict, one for each late span
     beyond_limit: int = 0
 
 
@@ -83,12 +85,33 @@ class TraceBuffer:
         self._open: dict[bytes, OpenTrace] = {}  # insertion order is order of first arrival: the first is the oldest
         self._deadlines: list[tuple[int, bytes]] = []
         self._evicted: list[Trace] = []
+        self._settled = SettledTraces(self._policy)
         self._decided = DecisionCache(capacity=self._limits.decisions, keep_ns=self._limits.decisions_ns)
-        self.size_bytes = 0
+        self._open_bytes = 0
 
     def __len__(self) -> int:
         """Return how many traces are open."""
         return len(self._open)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the estimated bytes of all traces that are kept, open or revisable."""
+        return self._open_bytes + self._settled.size_bytes
+
+    @property
+    def revisable(self) -> int:
+        """Return how many decided traces may still be revised."""
+        return len(self._settled)
+
+    def attach(self, trace_id: bytes, note: object) -> None:
+        """Attach a note to a decided trace; it comes back if the trace is looked at again."""
+        trace = self._settled.find(trace_id)
+        if trace is not None:
+            trace.note = note
+
+    def release(self, trace_id: bytes) -> None:
+        """Give up the chance to revise a decided trace, because nothing judges it."""
+        self._settled.forget(trace_id)
 
     def add(self, spans: Iterable[Span], *, now_ns: int, open_spans: Mapping[bytes, int] | None = None) -> AddResult:
         """Take in the spans of one request.
@@ -126,7 +149,8 @@ class TraceBuffer:
             _, trace_id = heapq.heappop(self._deadlines)
             trace = self._open.get(trace_id)
             if trace is None:
-                continue  # decided or evicted under an earlier entry
+                traces += self._look_again(trace_id, now_ns)
+                continue
             due_ns, trigger = due(trace.progress(), self._policy)
             if due_ns > now_ns:
                 trace.scheduled_ns = due_ns
@@ -139,19 +163,21 @@ class TraceBuffer:
         """Return all traces, due or not, oldest first, and be empty."""
         traces, self._evicted = self._evicted, []
         traces += [self._close(trace, trigger, now_ns) for trace in list(self._open.values())]
+        self._settled.clear()
         self._deadlines.clear()
         return traces
 
     def _add(self, span: Span, now_ns: int, result: AddResult) -> None:
         relevant = self._is_relevant(span)
-        trace = self._open.get(span.trace_id)
+        trace = self._open.get(span.trace_id) or self._settled.find(span.trace_id)
         if trace is None:
-            if span.trace_id in self._decided:
-                result.late += 1
+            decided_ns = self._decided.decided_ns(span.trace_id)
+            if decided_ns is not None:  # too late to revise anything, and never the start of a fresh trace
+                self._count_late(result, now_ns - decided_ns)
                 self._count(result, relevant=relevant)
                 return
             trace = self._open[span.trace_id] = OpenTrace(span.trace_id, now_ns=now_ns)
-            self.size_bytes += trace.size_bytes
+            self._open_bytes += trace.size_bytes
         before = trace.size_bytes
         arrival = trace.add(
             span,
@@ -160,14 +186,36 @@ class TraceBuffer:
             span_limit=self._limits.span_limit,
             max_bytes=self._limits.maximum_trace_size_bytes,
         )
-        self.size_bytes += trace.size_bytes - before
+        self._account(trace, trace.size_bytes - before, now_ns)
         if arrival is Arrival.DUPLICATE:
             result.duplicate += 1
-        elif arrival is Arrival.CONFLICT:
+            return
+        if trace.decided_ns is not None:
+            self._count_late(result, now_ns - trace.decided_ns)
+        if arrival is Arrival.CONFLICT:
             result.conflict += 1
         else:
             result.beyond_limit += arrival is Arrival.BEYOND_LIMIT
             self._count(result, relevant=relevant)
+
+    def _account(self, trace: OpenTrace, grown_bytes: int, now_ns: int) -> None:
+        if trace.decided_ns is None:
+            self._open_bytes += grown_bytes
+            return
+        look_ns = self._settled.grew(trace, grown_bytes, now_ns=now_ns)
+        if look_ns is not None:
+            heapq.heappush(self._deadlines, (look_ns, trace.trace_id))
+
+    def _look_again(self, trace_id: bytes, now_ns: int) -> list[Trace]:
+        """Look at a decided trace; an entry of one that was evicted or forgotten meanwhile changes nothing."""
+        trace = self._settled.find(trace_id)
+        revised = trace and self._settled.look(trace, now_ns=now_ns)
+        return [revised] if revised else []
+
+    @staticmethod
+    def _count_late(result: AddResult, age_ns: int) -> None:
+        result.late += 1
+        result.late_ages_ns.append(age_ns)
 
     @staticmethod
     def _count(result: AddResult, *, relevant: bool) -> None:
@@ -184,10 +232,13 @@ class TraceBuffer:
             heapq.heappush(self._deadlines, (due_ns, trace.trace_id))
 
     def _shed(self, now_ns: int) -> None:
-        """Evict the oldest traces, each with a verdict on what is there, until the bounds hold."""
-        while len(self._open) > self._limits.num_traces:
+        """Keep within bounds: first give up revisions, then judge the oldest traces on what is there."""
+        limits = self._limits
+        while len(self._settled) > limits.num_traces or (self.size_bytes > limits.limit_bytes and len(self._settled)):
+            self._settled.forget_oldest()
+        while len(self._open) > limits.num_traces:
             self._evict(Trigger.EVICTION, now_ns)
-        while self.size_bytes > self._limits.limit_bytes and self._open:
+        while self.size_bytes > limits.limit_bytes and self._open:
             self._evict(Trigger.MEMORY, now_ns)
 
     def _evict(self, trigger: Trigger, now_ns: int) -> None:
@@ -196,6 +247,9 @@ class TraceBuffer:
 
     def _close(self, trace: OpenTrace, trigger: Trigger, now_ns: int) -> Trace:
         del self._open[trace.trace_id]
-        self.size_bytes -= trace.size_bytes
+        self._open_bytes -= trace.size_bytes
+        closed = trace.close(trigger, now_ns=now_ns)
         self._decided.add(trace.trace_id, now_ns=now_ns)
-        return trace.close(trigger, now_ns=now_ns)
+        if trigger in REVISABLE:
+            heapq.heappush(self._deadlines, (self._settled.keep(trace, now_ns=now_ns), trace.trace_id))
+        return closed

@@ -132,6 +132,7 @@ class Trigger(StrEnum):
     MEMORY = "memory"
     EVICTION = "eviction"
     SHUTDOWN = "shutdown"
+    LATE_SPAN = "late_span"  # a revision: a span that matters came after the verdict
     RECORDED = "recorded"  # read from a file, or handed over as a finished execution
 
 
@@ -159,7 +160,8 @@ class Trace:
         root: the span that the verdict is attached to: the root, else the earliest of the top-most spans; None
             only if there is no span at all.
         doubts: why spans may be missing; empty means that the trace is complete.
-        revision: 0 for the first verdict, then 1, 2, ... for what late spans changed.
+        revision: 0 for the first look at it, then 1, 2, ... for each later look that late spans made necessary.
+        note: what was attached to the trace when it was looked at before; None at the first look.
         decided_after_ns: from the arrival of the root (of the first span, if there is no root) to the decision.
     """
 
@@ -169,4 +171,5 @@ class Trace:
     trigger: Trigger
     doubts: tuple[Doubt, ...] = ()
     revision: int = 0
+    note: object = None
     decided_after_ns: int = 0

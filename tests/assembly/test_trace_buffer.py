@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from otel_toolcall_eval.assembly.completion import IN_PROCESS_POLICY, CompletionPolicy
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits, TraceBuffer
-from otel_toolcall_eval.model.trace import Doubt, Trace, Trigger
+from otel_toolcall_eval.model.trace import Doubt, Span, Trace, Trigger
 from tests.fakes import SECOND_NS, span
 
 QUIET_NS = 10 * SECOND_NS
@@ -169,12 +169,119 @@ def test_two_orphans_of_one_parent_and_a_conflict_still_wait_for_it() -> None:
 
 
 def test_late_span_does_not_reopen_a_decided_trace() -> None:
+    # FAULTS A1, A33: one verdict for each trace ID, revisions explicit
     buf = buffer()
     buf.add([span(1)], now_ns=0)
     buf.pop_due(now_ns=QUIET_NS)
     result = buf.add([span(2, parent=1, tool="a"), span(3, parent=1)], now_ns=30 * SECOND_NS)
     assert (result.late, result.relevant, result.ignored, len(buf)) == (2, 1, 1, 0)
+    assert result.late_ages_ns == [20 * SECOND_NS] * 2
+    assert buf.pop_due(now_ns=40 * SECOND_NS - 1) == []
+    (trace,) = buf.pop_due(now_ns=40 * SECOND_NS)
+    assert (trace.trigger, trace.revision, ids(trace)) == (Trigger.LATE_SPAN, 1, [1, 2, 3])
+
+
+def test_more_late_spans_restart_the_quiet_period_of_a_revision() -> None:
+    buf = buffer()
+    buf.add([span(1)], now_ns=0)
+    buf.pop_due(now_ns=QUIET_NS)
+    buf.add([span(2, parent=1, tool="a")], now_ns=20 * SECOND_NS)
+    buf.add([span(3, parent=1, tool="b")], now_ns=25 * SECOND_NS)
+    assert buf.pop_due(now_ns=30 * SECOND_NS) == []
+    (trace,) = buf.pop_due(now_ns=35 * SECOND_NS)
+    assert ids(trace) == [1, 2, 3]
+    assert buf.pop_due(now_ns=69 * SECOND_NS) == []
+
+
+def test_revision_is_made_at_the_end_of_the_window_at_the_latest() -> None:
+    buf = buffer()
+    buf.add([span(1)], now_ns=0)
+    buf.pop_due(now_ns=QUIET_NS)
+    buf.add([span(2, parent=1, tool="a")], now_ns=69 * SECOND_NS)
+    (trace,) = buf.pop_due(now_ns=70 * SECOND_NS)
+    assert trace.revision == 1
+    assert (buf.size_bytes, buf.revisable, buf.next_due_ns()) == (0, 0, None)
+
+
+def test_irrelevant_late_span_and_late_copies_are_counted_and_nothing_more() -> None:
+    buf = buffer()
+    buf.add([span(1), span(2, parent=1, tool="a")], now_ns=0)
+    buf.pop_due(now_ns=QUIET_NS)
+    result = buf.add([span(3, parent=1), span(2, parent=1, tool="a")], now_ns=20 * SECOND_NS)
+    assert (result.late, result.duplicate) == (1, 1)
+    assert buf.pop_due(now_ns=1_000 * SECOND_NS) == []
+    assert buf.size_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [
+        pytest.param(span(3, parent=2), span(2, parent=1), id="parent-of-an-orphan"),
+        pytest.param(span(3, parent=1, tool="a", end=40), span(3, parent=1, tool="a", end=50), id="longer-copy-of-a-tool-span"),
+    ],
+)
+def test_late_span_that_matters_makes_a_revision(early: Span, late: Span) -> None:
+    # FAULTS A25: an orphan is provisional; its parent arrives in the window: judged once more
+    buf = buffer()
+    buf.add([span(1), early], now_ns=0)
+    (first,) = buf.pop_due(now_ns=60 * SECOND_NS)
+    buf.add([late], now_ns=70 * SECOND_NS)
+    (second,) = buf.pop_due(now_ns=80 * SECOND_NS)
+    assert (first.revision, second.revision, second.doubts) == (0, 1, ())
+
+
+def test_late_root_makes_a_revision() -> None:
+    buf = buffer()
+    buf.add([span(2, parent=1, tool="a")], now_ns=0)
+    (first,) = buf.pop_due(now_ns=300 * SECOND_NS)
+    buf.add([span(1)], now_ns=310 * SECOND_NS)
+    (second,) = buf.pop_due(now_ns=320 * SECOND_NS)
+    assert (first.doubts, second.doubts) == ((Doubt.NO_ROOT, Doubt.ORPHAN), ())
+
+
+def test_there_are_at_most_three_revisions() -> None:
+    policy = CompletionPolicy(wait_after_root_ns=1, late_span_window_ns=1_000)
+    buf = buffer(policy)
+    buf.add([span(1)], now_ns=0)
+    buf.pop_due(now_ns=1)
+    revisions = []
+    for number in range(2, 9):
+        buf.add([span(number, parent=1, tool="a")], now_ns=10 * number)
+        revisions += [trace.revision for trace in buf.pop_due(now_ns=10 * number + 1)]
+    assert revisions == [1, 2, 3]
+
+
+def test_span_past_the_window_is_late_and_changes_nothing() -> None:
+    # FAULTS A46: an approval pause; the resumed run comes hours later
+    buf = buffer()
+    buf.add([span(1)], now_ns=0)
+    buf.pop_due(now_ns=QUIET_NS)
+    buf.pop_due(now_ns=70 * SECOND_NS)
+    result = buf.add([span(2, parent=1, tool="a")], now_ns=600 * SECOND_NS)
+    assert (result.late, result.late_ages_ns, result.relevant) == (1, [590 * SECOND_NS], 1)
     assert buf.pop_due(now_ns=10_000 * SECOND_NS) == []
+    assert len(buf) == 0
+
+
+def test_note_comes_back_with_a_revision_and_a_released_trace_is_never_looked_at_again() -> None:
+    buf = buffer()
+    buf.add([span(1), span(1, trace=2)], now_ns=0)
+    first, second = buf.pop_due(now_ns=QUIET_NS)
+    buf.attach(first.trace_id, "said")
+    buf.release(second.trace_id)
+    buf.attach(second.trace_id, "gone")
+    buf.add([span(2, parent=1, tool="a"), span(2, trace=2, parent=1, tool="a")], now_ns=20 * SECOND_NS)
+    (again,) = buf.pop_due(now_ns=30 * SECOND_NS)
+    assert (again.trace_id, again.note) == (first.trace_id, "said")
+
+
+def test_when_memory_is_short_revisions_are_given_up_before_open_traces() -> None:
+    buf = buffer(limits=BufferLimits(limit_bytes=10_000))
+    buf.add([span(1, size=5_000)], now_ns=0)
+    buf.pop_due(now_ns=QUIET_NS)
+    buf.add([span(1, trace=2, size=5_000)], now_ns=QUIET_NS)
+    assert buf.pop_due(now_ns=QUIET_NS) == []
+    assert (len(buf), buf.revisable) == (1, 0)
 
 
 def test_oldest_trace_is_evicted_with_a_verdict_when_there_are_too_many() -> None:
@@ -281,3 +388,10 @@ def test_order_batching_and_repetition_never_change_what_is_judged(data: st.Data
     (expected,), (actual,) = plain.pop_due(now_ns=QUIET_NS), other.pop_due(now_ns=QUIET_NS + 1)
     assert sorted(actual.spans, key=lambda s: s.span_id) == sorted(expected.spans, key=lambda s: s.span_id)
     assert (actual.root, actual.trigger, actual.doubts) == (expected.root, expected.trigger, expected.doubts)
+
+
+def test_forgetting_a_trace_that_is_not_kept_changes_nothing() -> None:
+    buf = buffer()
+    buf.add([span(1)], now_ns=0)
+    buf.release(span(1).trace_id)
+    assert len(buf.pop_due(now_ns=QUIET_NS)) == 1
