@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
 from otel_toolcall_eval.binding import Binder
-from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, Label, TraceReport, Verdict
-from otel_toolcall_eval.model.tool_call import CallLog, Extraction
+from otel_toolcall_eval.judging import failure_of, judge_check
+from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, Label, TraceReport
+from otel_toolcall_eval.model.tool_call import Extraction
 from otel_toolcall_eval.model.trace import Projection, Trigger
 
 if TYPE_CHECKING:
@@ -18,25 +18,14 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.assembly.completion import CompletionPolicy
     from otel_toolcall_eval.assembly.trace_buffer import AddResult, BufferLimits
-    from otel_toolcall_eval.model.criteria import Check, Criteria, CriteriaSet, Include
-    from otel_toolcall_eval.model.score import Score
-    from otel_toolcall_eval.model.tool_call import ToolCall
-    from otel_toolcall_eval.model.trace import Doubt, Span, Trace
+    from otel_toolcall_eval.judging import Evaluators
+    from otel_toolcall_eval.model.criteria import CriteriaSet
+    from otel_toolcall_eval.model.trace import Span, Trace
 
 OWN_SCOPE = "otel_toolcall_eval"
 """Scope name of the telemetry that we create ourselves. It is never judged, or we would score our own scores."""
 
 MAX_BOUND_TRACES = 100_000
-
-C_contra = TypeVar("C_contra", contravariant=True)
-
-
-class Evaluator(Protocol[C_contra]):
-    """Holds calls against one kind of criteria."""
-
-    def evaluate(self, criteria: C_contra, log: CallLog) -> Score:
-        """Return the score; never raises for anything that a trace or valid criteria can hold."""
-        ...
 
 
 class CallReader(Protocol):
@@ -91,7 +80,7 @@ class Pipeline:
         self,
         *,
         reader: CallReader,
-        evaluators: Mapping[type, Evaluator[Criteria]],
+        evaluators: Evaluators,
         criteria: Iterable[CriteriaSet] = (),
         policy: CompletionPolicy | None = None,
         limits: BufferLimits | None = None,
@@ -211,7 +200,7 @@ class Pipeline:
         extraction, failure = self._extract(trace) if binding.sets else (Extraction(calls=()), None)
         doubts = (*trace.doubts, *extraction.doubts)
         verdicts = tuple(
-            self._verdict(trace, criteria_set, check, extraction, trace_doubts=doubts, failure=failure)
+            judge_check(self._evaluators, trace, criteria_set, check, extraction, trace_doubts=doubts, failure=failure)
             for criteria_set in binding.sets
             for check in criteria_set.checks
         )
@@ -234,58 +223,4 @@ class Pipeline:
         try:
             return self._reader.extract(trace.spans), None
         except Exception as error:  # noqa: BLE001 - a bug of ours costs this trace its scores, and says so; no other trace
-            return Extraction(calls=()), _failure(error)
-
-    def _verdict(
-        self,
-        trace: Trace,
-        criteria_set: CriteriaSet,
-        check: Check,
-        extraction: Extraction,
-        *,
-        trace_doubts: tuple[Doubt, ...],
-        failure: EvaluatorFailure | None,
-    ) -> Verdict:
-        score: Score | None = None
-        if failure is None:
-            log = CallLog(calls=included(extraction, check.include), open_ended=bool(trace_doubts))
-            try:
-                score = self._evaluators[type(check.criteria)].evaluate(check.criteria, log)
-            except Exception as error:  # noqa: BLE001 - an evaluator's bug is kept from the other verdicts
-                failure = _failure(error)
-        doubts = tuple(dict.fromkeys((*trace_doubts, *(score.doubts if score else ()))))
-        return Verdict(
-            evaluation_id=evaluation_id(trace, criteria_set, check),
-            criteria=criteria_set.name,
-            criteria_version=criteria_set.version,
-            evaluator=check.evaluator,
-            evaluator_id=check.evaluator_id,
-            label=label(score, check.pass_threshold),
-            score=score,
-            pass_threshold=check.pass_threshold,
-            completeness=Completeness.PARTIAL if doubts else Completeness.COMPLETE,
-            doubts=doubts,
-            failure=failure,
-        )
-
-
-def _failure(error: Exception) -> EvaluatorFailure:
-    return EvaluatorFailure(error_type=type(error).__qualname__, message=str(error))
-
-
-def label(score: Score | None, pass_threshold: float) -> Label:
-    """Return the verdict in a word: inconclusive if anything unrecorded could change the score, or there is none."""
-    if score is None or not score.certain:
-        return Label.INCONCLUSIVE
-    return Label.PASS if score.value >= pass_threshold else Label.FAIL
-
-
-def included(extraction: Extraction, include: Include) -> tuple[ToolCall, ...]:
-    """Return the calls that criteria of this reach judge."""
-    return tuple(call for call in extraction.calls if call.kind in include.kinds and call.phase in include.phases)
-
-
-def evaluation_id(trace: Trace, criteria_set: CriteriaSet, check: Check) -> str:
-    """Return 32 hex digits: the same for the same trace, criteria version, evaluator and revision."""
-    parts = (trace.trace_id.hex(), criteria_set.name, criteria_set.version, check.evaluator, str(trace.revision))
-    return hashlib.sha256("\x1f".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
+            return Extraction(calls=()), failure_of(error)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from otel_toolcall_eval.errors import OverloadedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Span
@@ -80,6 +80,7 @@ class Worker:
         *,
         clock: Clock | None = None,
         queue_bytes: int = DEFAULT_QUEUE_BYTES,
+        on_late_span: Callable[[float], None] | None = None,
     ) -> None:
         """Prepare; nothing runs before ``start``.
 
@@ -88,11 +89,13 @@ class Worker:
             emitters: take each report, in this order.
             clock: the system's monotonic clock by default.
             queue_bytes: estimated bytes that may wait; beyond it requests are refused whole.
+            on_late_span: is told of each late span how many seconds after the verdict it came.
         """
         self.pipeline = pipeline
         self._emitters = tuple(emitters)
         self._clock = clock or MonotonicClock()
         self._queue_limit = queue_bytes
+        self._on_late_span = on_late_span
         self._wake = threading.Condition()
         # Guarded by _wake:
         self._queue: deque[_Request] = deque()
@@ -224,13 +227,16 @@ class Worker:
         """Take in whole requests before asking what is due: half a request must not complete a trace."""
         for request in requests:
             try:
-                self.pipeline.add(
+                result = self.pipeline.add(
                     request.spans,
                     now_ns=self._clock.now_ns(),
                     transport=request.transport,
                     rejected=request.rejected,
                     open_spans=request.open_spans,
                 )
+                if self._on_late_span is not None:
+                    for age_ns in result.late_ages_ns:
+                        self._on_late_span(age_ns / 1e9)
             except Exception as error:  # noqa: BLE001 - a bug of ours; the thread has to outlive it, or every later trace is lost
                 self._failed(self.pipeline, error)
         now_ns = self._clock.now_ns()

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from otel_toolcall_eval.model.criteria import (
     Check,
     CountCriteria,
     CountExpectation,
     CriteriaSet,
-    Include,
     Operator,
     OrderCriteria,
     Reach,
     Selector,
 )
 from otel_toolcall_eval.model.score import Completeness, Label, Score
-from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Extraction, ToolCall
 from otel_toolcall_eval.model.trace import Doubt, Span, Trigger
-from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline, included, label
-from tests.fakes import NOTHING, FailingEvaluator, NamesEvaluator, PlainJustification, PlainReader, span
+from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline
+from tests.fakes import FailingEvaluator, NamesEvaluator, PlainJustification, PlainReader, span
 
 if TYPE_CHECKING:
+    import pytest
+
     from otel_toolcall_eval.model.criteria import Criteria
-    from otel_toolcall_eval.model.tool_call import CallLog
+    from otel_toolcall_eval.model.tool_call import CallLog, Extraction
 
 COUNT = CountCriteria(expectations=(CountExpectation(tool="a", operator=Operator.EQUAL, count=1),))
 ORDER = OrderCriteria(expected=("a",))
@@ -161,33 +159,6 @@ def test_evaluation_id_is_stable_and_changes_with_the_criteria() -> None:
     assert judged("1") == judged("1")
     assert len({*judged("1"), *judged("2")}) == 4
     assert all(len(found) == 32 for found in judged("1"))
-
-
-@pytest.mark.parametrize(
-    ("lowest", "highest", "threshold", "expected"),
-    [
-        pytest.param(1.0, 1.0, 1.0, Label.PASS, id="full-score"),
-        pytest.param(0.75, 0.75, 1.0, Label.FAIL, id="below-default-threshold"),
-        pytest.param(0.75, 0.75, 0.75, Label.PASS, id="exactly-at-threshold"),
-        pytest.param(0.5, 1.0, 1.0, Label.INCONCLUSIVE, id="open"),
-        pytest.param(0.0, 0.5, 1.0, Label.INCONCLUSIVE, id="open-though-it-can-not-pass"),
-    ],
-)
-def test_label_follows_score_and_threshold(lowest: float, highest: float, threshold: float, expected: Label) -> None:
-    score = Score(value=lowest, lowest=lowest, highest=highest, justification=PlainJustification())
-    assert label(score, threshold) is expected
-
-
-def test_only_included_kinds_and_phases_are_judged() -> None:
-    calls = tuple(
-        ToolCall(name=f"{kind}-{phase}", kind=kind, phase=phase, arguments=NOTHING, output=NOTHING)
-        for kind in CallKind
-        for phase in CallPhase
-    )
-    names = [call.name for call in included(Extraction(calls=calls), Include())]
-    assert names == ["function-executed", "mcp-executed", "provider-executed", "agent-executed"]
-    wide = Include(kinds=frozenset(CallKind), phases=frozenset({CallPhase.REQUESTED}))
-    assert len(included(Extraction(calls=calls), wide)) == len(CallKind)
 
 
 def test_waiting_time_and_evaluation_time_are_reported() -> None:

@@ -1,0 +1,104 @@
+"""Holds a trace's calls against one check, and puts the answer into a word."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Never, Protocol, TypeAlias, TypeVar, cast
+
+from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, Label, Verdict
+from otel_toolcall_eval.model.tool_call import CallLog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_toolcall_eval.model.criteria import Check, Criteria, CriteriaSet, Include
+    from otel_toolcall_eval.model.score import Score
+    from otel_toolcall_eval.model.tool_call import Extraction, ToolCall
+    from otel_toolcall_eval.model.trace import Doubt, Trace
+
+C_contra = TypeVar("C_contra", contravariant=True)
+
+
+class Evaluator(Protocol[C_contra]):
+    """Holds calls against one kind of criteria."""
+
+    def evaluate(self, criteria: C_contra, log: CallLog) -> Score:
+        """Return the score; never raises for anything that a trace or valid criteria can hold."""
+        ...
+
+
+Evaluators: TypeAlias = "Mapping[type, Evaluator[Never]]"
+"""Evaluators by class of the criteria that they take."""
+
+
+def evaluate(evaluators: Evaluators, criteria: Criteria, log: CallLog) -> Score:
+    """Hold calls against criteria of any kind."""
+    evaluator = cast("Evaluator[Criteria]", evaluators[type(criteria)])
+    return evaluator.evaluate(criteria, log)
+
+
+def judge_check(
+    evaluators: Evaluators,
+    trace: Trace,
+    criteria_set: CriteriaSet,
+    check: Check,
+    extraction: Extraction,
+    *,
+    trace_doubts: tuple[Doubt, ...],
+    failure: EvaluatorFailure | None,
+) -> Verdict:
+    """Return what one check says of a trace.
+
+    Args:
+        evaluators: by class of criteria.
+        trace: identified in the verdict.
+        criteria_set: the set that the check belongs to.
+        check: evaluator, criteria and threshold.
+        extraction: the trace's calls.
+        trace_doubts: why calls may be missing.
+        failure: why there are no calls at all, if reading them failed.
+    """
+    score: Score | None = None
+    if failure is None:
+        log = CallLog(calls=included(extraction, check.include), open_ended=bool(trace_doubts))
+        try:
+            score = evaluate(evaluators, check.criteria, log)
+        except Exception as error:  # noqa: BLE001 - an evaluator's bug is kept from the other verdicts
+            failure = failure_of(error)
+    doubts = tuple(dict.fromkeys((*trace_doubts, *(score.doubts if score else ()))))
+    return Verdict(
+        evaluation_id=evaluation_id(trace, criteria_set, check),
+        criteria=criteria_set.name,
+        criteria_version=criteria_set.version,
+        evaluator=check.evaluator,
+        evaluator_id=check.evaluator_id,
+        label=label(score, check.pass_threshold),
+        score=score,
+        pass_threshold=check.pass_threshold,
+        completeness=Completeness.PARTIAL if doubts else Completeness.COMPLETE,
+        doubts=doubts,
+        failure=failure,
+    )
+
+
+def failure_of(error: Exception) -> EvaluatorFailure:
+    """Return what a verdict keeps of an exception that should never have been raised."""
+    return EvaluatorFailure(error_type=type(error).__qualname__, message=str(error))
+
+
+def label(score: Score | None, pass_threshold: float) -> Label:
+    """Return the verdict in a word: inconclusive if anything unrecorded could change the score, or there is none."""
+    if score is None or not score.certain:
+        return Label.INCONCLUSIVE
+    return Label.PASS if score.value >= pass_threshold else Label.FAIL
+
+
+def included(extraction: Extraction, include: Include) -> tuple[ToolCall, ...]:
+    """Return the calls that criteria of this reach judge."""
+    return tuple(call for call in extraction.calls if call.kind in include.kinds and call.phase in include.phases)
+
+
+def evaluation_id(trace: Trace, criteria_set: CriteriaSet, check: Check) -> str:
+    """Return 32 hex digits: the same for the same trace, criteria version, evaluator and revision."""
+    parts = (trace.trace_id.hex(), criteria_set.name, criteria_set.version, check.evaluator, str(trace.revision))
+    return hashlib.sha256("\x1f".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]

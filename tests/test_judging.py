@@ -1,0 +1,78 @@
+"""One check against one trace: the word for its score, which calls count, and what an evaluator's own fault costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_toolcall_eval.judging import evaluation_id, failure_of, included, judge_check, label
+from otel_toolcall_eval.model.criteria import Check, CriteriaSet, Include, OrderCriteria
+from otel_toolcall_eval.model.score import Completeness, Label, Score
+from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Extraction, ToolCall
+from otel_toolcall_eval.model.trace import Doubt, Trace, Trigger
+from tests.fakes import NOTHING, FailingEvaluator, NamesEvaluator, PlainJustification
+
+ORDER = OrderCriteria(expected=("a",))
+CHECK = Check(evaluator="Order", evaluator_id="tool-call-order", criteria=ORDER, pass_threshold=0.5)
+SET = CriteriaSet(name="set", checks=(CHECK,), version="1")
+TRACE = Trace(trace_id=bytes(16), spans=(), root=None, trigger=Trigger.ROOT_SPAN)
+CALLS = Extraction(calls=(ToolCall(name="a", arguments=NOTHING, output=NOTHING),))
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "threshold", "expected"),
+    [
+        pytest.param(1.0, 1.0, 1.0, Label.PASS, id="full-score"),
+        pytest.param(0.75, 0.75, 1.0, Label.FAIL, id="below-default-threshold"),
+        pytest.param(0.75, 0.75, 0.75, Label.PASS, id="exactly-at-threshold"),
+        pytest.param(0.5, 1.0, 1.0, Label.INCONCLUSIVE, id="open"),
+        pytest.param(0.0, 0.5, 1.0, Label.INCONCLUSIVE, id="open-though-it-can-not-pass"),
+    ],
+)
+def test_label_follows_score_and_threshold(lowest: float, highest: float, threshold: float, expected: Label) -> None:
+    score = Score(value=lowest, lowest=lowest, highest=highest, justification=PlainJustification())
+    assert label(score, threshold) is expected
+
+
+def test_without_a_score_the_label_is_inconclusive() -> None:
+    assert label(None, 0.0) is Label.INCONCLUSIVE
+
+
+def test_only_included_kinds_and_phases_are_judged() -> None:
+    calls = tuple(
+        ToolCall(name=f"{kind}-{phase}", kind=kind, phase=phase, arguments=NOTHING, output=NOTHING)
+        for kind in CallKind
+        for phase in CallPhase
+    )
+    names = [call.name for call in included(Extraction(calls=calls), Include())]
+    assert names == ["function-executed", "mcp-executed", "provider-executed", "agent-executed"]
+    wide = Include(kinds=frozenset(CallKind), phases=frozenset({CallPhase.REQUESTED}))
+    assert len(included(Extraction(calls=calls), wide)) == len(CallKind)
+
+
+def test_verdict_carries_score_doubts_and_completeness() -> None:
+    evaluator = NamesEvaluator()
+    whole = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, CALLS, trace_doubts=(), failure=None)
+    part = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, CALLS, trace_doubts=(Doubt.ORPHAN,), failure=None)
+    assert evaluator.seen == [(["a"], False), (["a"], True)]
+    assert (whole.label, whole.completeness, whole.pass_threshold) == (Label.PASS, Completeness.COMPLETE, 0.5)
+    assert (part.label, part.completeness, part.doubts) == (Label.INCONCLUSIVE, Completeness.PARTIAL, (Doubt.ORPHAN,))
+
+
+def test_failing_evaluator_is_caught_and_named() -> None:
+    verdict = judge_check({OrderCriteria: FailingEvaluator()}, TRACE, SET, CHECK, CALLS, trace_doubts=(), failure=None)
+    assert (verdict.label, verdict.score, verdict.emitted_score) == (Label.INCONCLUSIVE, None, None)
+    assert verdict.failure is not None
+    assert verdict.failure.error_type == "RuntimeError"
+
+
+def test_calls_that_could_not_be_read_are_not_judged() -> None:
+    evaluator = NamesEvaluator()
+    failure = failure_of(ValueError("boom"))
+    verdict = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, CALLS, trace_doubts=(), failure=failure)
+    assert (verdict.failure, verdict.score, evaluator.seen) == (failure, None, [])
+
+
+def test_evaluation_id_is_stable_and_takes_any_name() -> None:
+    odd = CriteriaSet(name="\ud800", checks=(CHECK,))
+    assert evaluation_id(TRACE, SET, CHECK) == evaluation_id(TRACE, SET, CHECK)
+    assert len({evaluation_id(TRACE, SET, CHECK), evaluation_id(TRACE, odd, CHECK)}) == 2
