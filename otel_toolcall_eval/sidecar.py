@@ -1,0 +1,158 @@
+"""Runs a sidecar: starts the receivers, waits for a signal, shuts down so that nothing that was accepted goes unjudged."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.errors import ToolCallEvalError
+from otel_toolcall_eval.settings.criteria_source import files_of
+from otel_toolcall_eval.settings.place import Findings
+from otel_toolcall_eval.wiring import SECOND_NS, build_sidecar, reload_criteria
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import FrameType
+
+    from otel_toolcall_eval.emission.console import ConsoleEmitter
+    from otel_toolcall_eval.settings.service import Settings
+    from otel_toolcall_eval.wiring import SidecarParts
+
+_logger = logging.getLogger(__name__)
+
+WATCH_SECONDS = 2.0
+"""How often criteria files are looked at. Polling sees what a Kubernetes ConfigMap does (a link is swapped), which inotify misses."""
+
+DRAIN_SHARE = 0.3
+"""Of the shutdown time, for requests that are under way; the rest is for judging and sending."""
+
+Fingerprint = tuple[tuple[str, int, int, int], ...]
+
+
+@dataclass(slots=True)
+class _Signals:
+    """What signal handlers leave for the main thread; they do nothing else."""
+
+    wake: threading.Event = field(default_factory=threading.Event)
+    stop: bool = False
+    reload: bool = False
+
+
+class Sidecar:
+    """A sidecar in this process. ``start``, ``run`` and ``stop`` belong to one thread."""
+
+    def __init__(self, settings: Settings, *, console: ConsoleEmitter | None = None) -> None:
+        """Build all parts; nothing listens yet.
+
+        Raises:
+            SettingsError: settings or criteria can't be used.
+        """
+        self.settings = settings
+        self._draining = False
+        self._started = False
+        self._signals = _Signals()
+        self.parts: SidecarParts = build_sidecar(settings, console=console, problems=self._problems, alive=self._dead)
+        self._fingerprint = criteria_fingerprint(settings)
+
+    @property
+    def grpc_address(self) -> str:
+        """Return ``host:port`` of OTLP/gRPC, with the true port once started."""
+        return str(type(self.settings.listen.grpc)(host=self.settings.listen.grpc.host, port=self.parts.grpc.port))
+
+    @property
+    def http_address(self) -> str:
+        """Return ``host:port`` of OTLP/HTTP, with the true port once started."""
+        return str(type(self.settings.listen.http)(host=self.settings.listen.http.host, port=self.parts.http.port))
+
+    def start(self) -> None:
+        """Judge and listen.
+
+        Raises:
+            SettingsError: a port can't be had; nothing is left running.
+        """
+        self.parts.worker.start()
+        try:
+            self.parts.grpc.start()
+            self.parts.http.start()
+        except ToolCallEvalError:
+            self.stop(timeout_seconds=1.0)
+            raise
+        self._started = True
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; reload criteria on SIGHUP and when their files change. A second SIGTERM ends at once."""
+        handlers = {signal.SIGTERM: self._on_stop, signal.SIGINT: self._on_stop, signal.SIGHUP: self._on_reload}
+        previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            while not self._signals.stop:
+                self._signals.wake.wait(WATCH_SECONDS)
+                self._signals.wake.clear()
+                self._watch()
+        finally:
+            self.stop(timeout_seconds=self.settings.shutdown_timeout_ns / SECOND_NS)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def stop(self, *, timeout_seconds: float) -> bool:
+        """Stop intake, judge what is open, send it; False if that took longer than allowed. May be called again."""
+        deadline = time.monotonic() + timeout_seconds
+        self._draining = True
+        self.parts.grpc.set_serving(serving=False)
+        for receiver in (self.parts.grpc, self.parts.http):
+            receiver.stop(grace_seconds=max(0.0, min(timeout_seconds * DRAIN_SHARE, deadline - time.monotonic())))
+        judged = self.parts.worker.shutdown(max(0.0, deadline - time.monotonic()))
+        sent = self.parts.providers.shutdown(max(0.1, deadline - time.monotonic()))
+        return judged and sent
+
+    def _watch(self) -> None:
+        asked, self._signals.reload = self._signals.reload, False
+        now = criteria_fingerprint(self.settings)
+        if not asked and now == self._fingerprint:
+            return
+        self._fingerprint = now
+        try:
+            loaded = reload_criteria(self.settings, self.parts.worker)
+        except ToolCallEvalError as error:
+            _logger.error(  # noqa: TRY400 - the message says all; a traceback would bury it
+                "criteria could not be reloaded; the old ones stay in force", extra={"problems": [str(p) for p in error.problems]}
+            )
+        else:
+            _logger.info("criteria reloaded", extra={"criteria": len(loaded.sets)})
+
+    def _on_stop(self, _number: int, _frame: FrameType | None) -> None:
+        if self._signals.stop:
+            os._exit(1)  # asked twice: whoever asks knows that something may be lost
+        self._signals.stop = True
+        self._signals.wake.set()
+
+    def _on_reload(self, _number: int, _frame: FrameType | None) -> None:
+        self._signals.reload = True
+        self._signals.wake.set()
+
+    def _problems(self) -> Sequence[str]:
+        if self._draining:
+            return ["draining"]
+        return self._dead() if self._started else ["starting"]
+
+    def _dead(self) -> Sequence[str]:
+        return [] if self.parts.worker.alive or not self._started or self._draining else ["worker"]
+
+
+def criteria_fingerprint(settings: Settings) -> Fingerprint:
+    """Return what changes when a criteria file does: names, times and sizes of all of them. Files that can't be read are left out."""
+    found: Mapping[str, os.stat_result] = {
+        str(path): status for source in settings.criteria for path in files_of(source, Findings()) if (status := _status(path)) is not None
+    }
+    return tuple((name, status.st_mtime_ns, status.st_size, status.st_ino) for name, status in sorted(found.items()))
+
+
+def _status(path: os.PathLike[str]) -> os.stat_result | None:
+    try:
+        return os.stat(path)  # noqa: PTH116 - follows links, as Path.stat does, and takes any path
+    except OSError:
+        return None

@@ -1,0 +1,239 @@
+"""Builds pipelines, a sidecar or a span processor from settings. The one place that knows every part."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.assembly.completion import CompletionPolicy
+from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
+from otel_toolcall_eval.emission.attributes import ExplainValues
+from otel_toolcall_eval.emission.console import ConsoleEmitter
+from otel_toolcall_eval.emission.events import EventsEmitter
+from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.errors import CriteriaError, SettingsError
+from otel_toolcall_eval.evaluators.args import ArgsEvaluator
+from otel_toolcall_eval.evaluators.count import CountEvaluator
+from otel_toolcall_eval.evaluators.order import OrderEvaluator
+from otel_toolcall_eval.evaluators.output import OutputEvaluator
+from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria
+from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline
+from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_criteria
+from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+from otel_toolcall_eval.settings.dialect_file import build_extractor
+from otel_toolcall_eval.sources.span_processor import SpanSource
+from otel_toolcall_eval.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+    from otel_toolcall_eval.emission.providers import Providers
+    from otel_toolcall_eval.errors import Problem
+    from otel_toolcall_eval.judging import Evaluators
+    from otel_toolcall_eval.settings.service import Settings
+    from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
+    from otel_toolcall_eval.sources.otlp_http import HttpReceiver
+    from otel_toolcall_eval.worker import Emitter
+
+SECOND_NS = 1_000_000_000
+
+EVALUATORS: Evaluators = {
+    CountCriteria: CountEvaluator(),
+    OrderCriteria: OrderEvaluator(),
+    ArgsCriteria: ArgsEvaluator(),
+    OutputCriteria: OutputEvaluator(),
+}
+
+_FOREVER_NS = 2**62
+_KEEP_EVERYTHING = BufferLimits(num_traces=2**62, limit_bytes=2**62, maximum_trace_size_bytes=2**62, span_limit=2**62)
+_NEVER_DUE = CompletionPolicy(
+    wait_after_root_ns=_FOREVER_NS, wait_after_root_max_ns=_FOREVER_NS, idle_timeout_ns=_FOREVER_NS, trace_timeout_ns=_FOREVER_NS
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SidecarParts:
+    """Everything that a running sidecar consists of."""
+
+    worker: Worker
+    grpc: GrpcReceiver
+    http: HttpReceiver
+    providers: Providers
+    criteria: LoadedCriteria
+
+
+def own_version() -> str:
+    """Return the version of this package; ``0`` in a source tree that was never installed."""
+    try:
+        return version("otel-toolcall-eval")
+    except PackageNotFoundError:
+        return "0"
+
+
+def with_criteria(settings: Settings, paths: Sequence[Path]) -> Settings:
+    """Return settings with these criteria in place of their own."""
+    return replace(settings, criteria=tuple(CriteriaSource(path=path) for path in paths))
+
+
+def build_pipeline(settings: Settings, criteria: LoadedCriteria) -> Pipeline:
+    """Build the main path."""
+    return Pipeline(
+        reader=build_extractor(settings.dialects),
+        evaluators=EVALUATORS,
+        criteria=criteria.sets,
+        policy=settings.completion,
+        limits=settings.buffer,
+        stopwatch=time.perf_counter_ns,
+    )
+
+
+def build_recorded_pipeline(settings: Settings) -> tuple[Pipeline, tuple[Problem, ...]]:
+    """Build a main path that keeps everything until it is drained; returns it with what is odd about its criteria.
+
+    Raises:
+        SettingsError: dialects or criteria can't be used.
+    """
+    loaded = load_criteria(settings.criteria)
+    pipeline = build_pipeline(replace(settings, completion=_NEVER_DUE, buffer=_KEEP_EVERYTHING), loaded)
+    return pipeline, (*settings.warnings, *loaded.warnings)
+
+
+def build_sidecar(
+    settings: Settings, *, console: ConsoleEmitter | None, problems: Callable[[], Sequence[str]], alive: Callable[[], Sequence[str]]
+) -> SidecarParts:
+    """Build a sidecar; nothing listens and nothing runs yet.
+
+    Args:
+        settings: with the sidecar's defaults.
+        console: also gets each report.
+        problems: why the sidecar is not ready, for ``/readyz``; empty if it is.
+        alive: what has died for good, for ``/livez``; empty if nothing has.
+
+    Raises:
+        SettingsError: settings or criteria can't be used, or a part of the ``sidecar`` extra is missing.
+    """
+    try:
+        from otel_toolcall_eval.emission.otlp import OtlpSettings  # noqa: PLC0415 - the extra is needed from here on only
+        from otel_toolcall_eval.emission.providers import build_providers  # noqa: PLC0415
+        from otel_toolcall_eval.sources.http_pages import health_page, metrics_page  # noqa: PLC0415
+        from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver  # noqa: PLC0415
+        from otel_toolcall_eval.sources.otlp_http import HttpReceiver  # noqa: PLC0415
+    except ImportError as error:
+        raise SettingsError(
+            where="serve", what=f"{error.name} is not installed", fix="pip install 'otel-toolcall-eval[sidecar]'"
+        ) from error
+    criteria = load_criteria(settings.criteria)
+    pipeline = build_pipeline(settings, criteria)
+    export, emit = settings.export, settings.emit
+    listening = [(address.host, address.port) for address in (settings.listen.grpc, settings.listen.http)]
+    providers = build_providers(
+        version=own_version(),
+        otlp=OtlpSettings(endpoint=export.endpoint, protocol=None if export.protocol is None else export.protocol.value),
+        export=export.enabled,
+        logs=emit.events,
+        traces=emit.spans,
+        listening=listening,
+    )
+    metrics = MetricsEmitter(providers.meter_provider) if emit.metrics else None
+    events = EventsEmitter(providers.logger_provider, providers.tracer_provider, explain_values=ExplainValues(settings.show_values.value))
+    emitters: list[Emitter] = [emitter for emitter in (metrics, events, console) if emitter is not None]
+    worker = Worker(pipeline, emitters, queue_bytes=settings.intake.queue_bytes, on_late_span=metrics.late_span if metrics else None)
+    observe(providers.meter_provider, worker)
+
+    def render(accept: str) -> tuple[bytes, str]:
+        page = providers.page.render(accept)
+        return page.body, page.content_type
+
+    return SidecarParts(
+        worker=worker,
+        grpc=GrpcReceiver(
+            sink=worker,
+            projection=lambda: pipeline.projection,
+            refused=worker.refuse,
+            host=settings.listen.grpc.host,
+            port=settings.listen.grpc.port,
+            max_message_bytes=settings.intake.max_request_bytes,
+            port_option="--grpc",
+        ),
+        http=HttpReceiver(
+            sink=worker,
+            projection=lambda: pipeline.projection,
+            refused=worker.refuse,
+            pages={"/livez": health_page(alive), "/readyz": health_page(problems), "/metrics": metrics_page(render)},
+            host=settings.listen.http.host,
+            port=settings.listen.http.port,
+            max_message_bytes=settings.intake.max_request_bytes,
+            max_pending_bytes=4 * settings.intake.max_request_bytes,
+            port_option="--http",
+        ),
+        providers=providers,
+        criteria=criteria,
+    )
+
+
+def build_span_source(
+    settings: Settings,
+    criteria: LoadedCriteria,
+    *,
+    meter_provider: MeterProvider,
+    logger_provider: LoggerProvider,
+    tracer_provider: TracerProvider | None,
+) -> tuple[SpanSource, Worker]:
+    """Build what a process judges its own spans with, and start its thread."""
+    emit = settings.emit
+    metrics = MetricsEmitter(meter_provider, judged_span_is_remote=False) if emit.metrics else None
+    events = EventsEmitter(
+        logger_provider if emit.events else None,
+        tracer_provider if emit.spans else None,
+        explain_values=ExplainValues(settings.show_values.value),
+        judged_span_is_remote=False,
+    )
+    worker = Worker(
+        build_pipeline(settings, criteria),
+        [events] if metrics is None else [metrics, events],
+        queue_bytes=settings.intake.queue_bytes,
+        on_late_span=metrics.late_span if metrics else None,
+    )
+    if metrics is not None:
+        observe(meter_provider, worker)
+    source = SpanSource(
+        worker,
+        projection=lambda: worker.pipeline.projection,
+        shutdown_seconds=settings.shutdown_timeout_ns / SECOND_NS,
+        own_scope=OWN_SCOPE,
+    )
+    worker.start()
+    return source, worker
+
+
+def build_console(form: str, settings: Settings) -> ConsoleEmitter | None:
+    """Return an emitter that writes to standard output as ``text`` or ``json``; None for ``off``."""
+    if form == "off":
+        return None
+    return ConsoleEmitter(_write_line, as_json=form == "json", explain_values=ExplainValues(settings.show_values.value))
+
+
+def _write_line(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+def reload_criteria(settings: Settings, worker: Worker) -> LoadedCriteria:
+    """Load the criteria again and judge by them from the next trace on.
+
+    Raises:
+        CriteriaError: they can't be used; the old ones stay in force.
+    """
+    if not settings.criteria:
+        raise CriteriaError(where="criteria", what="no criteria are configured", fix="name files with --criteria or in the settings")
+    loaded = load_criteria(settings.criteria)
+    worker.pipeline.replace_criteria(loaded.sets)
+    return loaded

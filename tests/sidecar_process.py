@@ -1,0 +1,112 @@
+"""A sidecar in a process of its own, on ports of its own, ended by its ID."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+
+
+@dataclass(kw_only=True)
+class RunningSidecar:
+    """What a test needs to know of it."""
+
+    process: subprocess.Popen[str]
+    grpc: str = ""
+    http: str = ""
+    verdicts: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
+    log: list[str] = field(default_factory=list)
+
+    def terminate(self) -> int:
+        """Send SIGTERM and return the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_SECONDS)
+
+    def drained(self) -> list[dict[str, Any]]:
+        """Return the verdicts that have not been taken yet; complete once the process has ended."""
+        found = []
+        while (record := self.verdicts.get(timeout=STOP_SECONDS)).get("event") != "ended":
+            found.append(record)
+        return found
+
+
+@contextmanager
+def running_sidecar(*options: str, environ: Mapping[str, str] | None = None, quiet: str = "300ms") -> Iterator[RunningSidecar]:
+    """Run ``serve`` with JSON verdicts until the end of the block."""
+    command = [sys.executable, "-m", "otel_toolcall_eval", "serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    command += ["--verdicts", "json", *options]
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    wait = {"OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_RECEIVED": quiet}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**inherited, **wait, **(environ or {})}
+    )
+    sidecar = RunningSidecar(process=process)
+
+    def read() -> None:
+        for line in process.stdout or ():
+            sidecar.verdicts.put(json.loads(line))
+        sidecar.verdicts.put({"event": "ended"})
+
+    readers = [threading.Thread(target=read), threading.Thread(target=lambda: sidecar.log.extend(process.stderr or ()))]
+    for reader in readers:
+        reader.start()
+    try:
+        ready = sidecar.verdicts.get(timeout=START_SECONDS)
+        assert ready["event"] == "ready", f"the sidecar did not start: {''.join(sidecar.log)}"
+        sidecar.grpc, sidecar.http = ready["grpc"], ready["http"]
+        yield sidecar
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for reader in readers:
+            reader.join(STOP_SECONDS)
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def send_json(address: str, request: Mapping[str, object]) -> None:
+    """Send an OTLP/JSON request and expect success."""
+    status, body = post(address, json.dumps(request).encode(), content_type="application/json")
+    assert status == 200, body
+
+
+def post(address: str, body: bytes, *, content_type: str, path: str = "/v1/traces") -> tuple[int, bytes]:
+    """POST and return status and body."""
+    connection = HTTPConnection(address, timeout=30)
+    try:
+        connection.request("POST", path, body=body, headers={"Content-Type": content_type})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def get(address: str, path: str, *, accept: str = "*/*") -> tuple[int, bytes]:
+    """GET and return status and body."""
+    connection = HTTPConnection(address, timeout=30)
+    try:
+        connection.request("GET", path, headers={"Accept": accept})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()

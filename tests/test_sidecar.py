@@ -1,0 +1,308 @@
+"""A sidecar in a process of its own, as an operator meets it: real senders, real sinks, signals, wrong files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from otel_toolcall_eval.demo.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN, SERVICE_NAME
+from tests.emission.sinks import Sink, grpc_sink, plain
+from tests.sidecar_process import RunningSidecar, get, post, running_sidecar, send_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from otel_toolcall_eval.demo.scenarios import Scenario
+
+WAIT_SECONDS = 30.0
+TOKYO = GOOD_RUNS[4]
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition, and fail with words if it does not come."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+@contextmanager
+def agent_exporting_to(sidecar: RunningSidecar, *, protocol: str = "grpc") -> Iterator[TracerProvider]:
+    """Yield a provider whose spans go to the sidecar through the ordinary exporter."""
+    exporter = (
+        GrpcExporter(endpoint=f"http://{sidecar.grpc}", insecure=True)
+        if protocol == "grpc"
+        else HttpExporter(endpoint=f"http://{sidecar.http}/v1/traces")
+    )
+    provider = TracerProvider(resource=Resource({"service.name": SERVICE_NAME}), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    yield provider
+    provider.shutdown()
+
+
+def play(sidecar: RunningSidecar, *scenarios: Scenario, protocol: str = "grpc") -> list[str]:
+    """Let the agent run and return the trace IDs; all spans have been exported then."""
+    with agent_exporting_to(sidecar, protocol=protocol) as provider:
+        return [asyncio.run(scenario.play(provider)).trace_id for scenario in scenarios]
+
+
+def verdicts(sidecar: RunningSidecar, number: int) -> list[dict[str, Any]]:
+    """Take this many verdicts."""
+    return [sidecar.verdicts.get(timeout=WAIT_SECONDS) for _ in range(number)]
+
+
+def otlp_span(trace: int, number: int, *, parent: int | None = None, **fields: object) -> dict[str, object]:
+    start = 1_790_000_000_000_000_000 + number
+    made: dict[str, object] = {"traceId": f"{trace:032x}", "spanId": f"{number:016x}", "name": "s", "flags": 0x100, **fields}
+    made |= {"startTimeUnixNano": str(start), "endTimeUnixNano": str(start + 5)}
+    return made | ({} if parent is None else {"parentSpanId": f"{parent:016x}"})
+
+
+def otlp(*spans: dict[str, object]) -> dict[str, object]:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    yield from grpc_sink()
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+def test_scores_come_back_as_metrics_on_the_page_and_by_otlp_and_as_events_below_the_judged_root(sink: Sink, protocol: str) -> None:
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_METRIC_EXPORT_INTERVAL": "500"}
+    with running_sidecar("--criteria", str(EVALUATIONS), environ=environ) as sidecar:
+        good, bad = play(sidecar, TOKYO, MISBEHAVING_RUN, protocol=protocol)
+        records = verdicts(sidecar, 8)
+        page = _page(sidecar)
+        assert sidecar.terminate() == 0
+    by_run = {(r["trace_id"], r["evaluator"]): (r["label"], r["score"]) for r in records}
+    assert {key[1]: value for key, value in by_run.items() if key[0] == good} == {
+        f"ToolCall{kind}Evaluator": ("pass", 1.0) for kind in ("Count", "Order", "Args", "Output")
+    }
+    assert by_run[bad, "ToolCallOrderEvaluator"] == ("fail", 0.5)
+
+    assert page["gen_ai_evaluation_score_count"] == 8
+    assert page["gen_ai_evaluation_score_sum"] == pytest.approx(4 + 0.8 + 0.5 + 0.75 + 2 / 3)
+    assert page["toolcall_eval_evaluations_total"] == 8
+    assert page["toolcall_eval_spans_received_total"] == 11
+
+    newest = sink.received.newest_metrics()
+    points = newest["gen_ai.evaluation.score"].histogram.data_points
+    assert sum(point.count for point in points) == 8
+    assert {exemplar.trace_id.hex() for point in points for exemplar in point.exemplars} <= {good, bad}
+    assert sum(p.as_int for p in newest["toolcall_eval.spans.received"].sum.data_points) == 11
+
+    logged = [record for _, record in sink.received.records()]
+    assert len(logged) == 8
+    events = {(record.trace_id.hex(), str(plain(record.attributes)["gen_ai.evaluation.name"])): record for record in logged}
+    assert set(events) == set(by_run)
+    spans = [span for scope, span in sink.received.spans() if scope == "otel_toolcall_eval"]
+    assert sorted(span.trace_id.hex() for span in spans) == sorted([good, bad])
+    for span in spans:  # log events and our span hang on the same span of the judged trace, its root
+        assert {record.span_id for record in logged if record.trace_id == span.trace_id} == {span.parent_span_id}
+        assert len(span.events) == 4
+        assert span.start_time_unix_nano == span.end_time_unix_nano
+    assert all(record.event_name == "gen_ai.evaluation.result" for record in logged)
+
+
+def _page(sidecar: RunningSidecar) -> dict[str, float]:
+    """Return the sums of all series of each sample on /metrics, in OpenMetrics form."""
+    status, body = get(sidecar.http, "/metrics", accept="application/openmetrics-text; version=1.0.0")
+    assert status == 200
+    sums: dict[str, float] = {}
+    for family in text_string_to_metric_families(body.decode()):  # type: ignore[no-untyped-call]  # the library's parser has no types
+        for sample in family.samples:
+            sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+    return sums
+
+
+def test_sigterm_judges_what_is_pending_and_ends_cleanly() -> None:
+    # FAULTS A9: a restart loses waiting traces
+    patient = {"OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_MAX": "1h"}
+    with running_sidecar("--criteria", str(EVALUATIONS), quiet="1h", environ=patient) as sidecar:
+        traces = play(sidecar, *GOOD_RUNS[:3])
+        assert sidecar.terminate() == 0
+        found = sidecar.drained()
+    assert {record["trace_id"] for record in found} == set(traces)
+    assert {(record["trigger"], record["completeness"]) for record in found} == {("shutdown", "partial")}
+    assert {record["label"] for record in found} == {"inconclusive", "pass"}  # the matches that were seen can't be unseen
+
+
+def test_second_sigterm_ends_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and never answers: the last export hangs
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with running_sidecar("--criteria", str(EVALUATIONS), environ={"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}) as sidecar:
+            play(sidecar, TOKYO)
+            verdicts(sidecar, 4)
+            sidecar.process.send_signal(signal.SIGTERM)
+            until(lambda: not _reachable(sidecar.http), "the end of intake")
+            sidecar.process.send_signal(signal.SIGTERM)
+            assert sidecar.process.wait(WAIT_SECONDS) == 1
+
+
+def _reachable(address: str) -> bool:
+    host, port = address.rsplit(":", 1)
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_dead_collector_does_not_hold_the_end() -> None:
+    # FAULTS A17: exit hangs on a dead collector
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TOOLCALL_EVAL_COMPLETION_SHUTDOWN_TIMEOUT": "2s"}
+    with running_sidecar("--criteria", str(EVALUATIONS), environ=environ) as sidecar:
+        play(sidecar, TOKYO)
+        verdicts(sidecar, 4)
+        sidecar.process.send_signal(signal.SIGTERM)
+        assert sidecar.process.wait(WAIT_SECONDS) == 0
+
+
+def test_health_pages_answer_and_healthcheck_agrees() -> None:
+    with running_sidecar("--criteria", str(EVALUATIONS)) as sidecar:
+        assert [get(sidecar.http, path) for path in ("/livez", "/readyz")] == [(200, b"ok\n")] * 2
+        command = [sys.executable, "-m", "otel_toolcall_eval", "healthcheck", "--url", f"http://{sidecar.http}/readyz"]
+        assert subprocess.run(command, check=False).returncode == 0
+        assert sidecar.terminate() == 0
+        gone = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert gone.returncode == 1
+    assert "is the sidecar running?" in gone.stderr
+
+
+def test_without_criteria_it_says_what_to_do_and_counts_traces_as_unbound() -> None:
+    with running_sidecar() as sidecar:
+        send_json(sidecar.http, otlp(otlp_span(1, 1)))
+        assert verdicts(sidecar, 1)[0]["label"] == "unbound"
+        assert _page(sidecar)["toolcall_eval_traces_unbound_total"] == 1
+        sidecar.terminate()
+    log = "".join(sidecar.log)
+    assert "criteria  none: every trace will be counted as unbound" in log
+    assert "next      give criteria: --criteria PATH" in log
+    assert f"OTEL_EXPORTER_OTLP_ENDPOINT=http://{sidecar.grpc}" in log
+
+
+def test_trace_of_another_service_is_unbound_and_says_which_criteria_it_asked_for() -> None:
+    with running_sidecar("--criteria", str(EVALUATIONS)) as sidecar:
+        asks = [{"key": "toolcall_eval.criteria", "value": {"stringValue": "no_such"}}]
+        send_json(sidecar.http, otlp(otlp_span(1, 1, attributes=asks)))
+        (record,) = verdicts(sidecar, 1)
+    assert (record["label"], record["explanation"]) == ("unbound", "no criteria apply; it asks for no_such")
+
+
+CRITERIA = """
+evaluations:
+  - id: {name}
+    name: {name}
+    match: all
+    evaluation_criterias:
+      ToolCallCountEvaluator: {{tool_calls_count: {{"*": ["{operator}", 0]}}}}
+"""
+
+
+def test_criteria_are_reloaded_on_change_and_on_sighup_and_a_broken_file_leaves_the_old_ones(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(CRITERIA.format(name="first", operator="="), encoding="utf-8")
+    with running_sidecar("--criteria", str(file)) as sidecar:
+        numbers = iter(range(1, 10_000))
+
+        def judged_by() -> str:
+            send_json(sidecar.http, otlp(otlp_span(next(numbers), 1)))
+            return str(verdicts(sidecar, 1)[0]["criteria"])
+
+        assert judged_by() == "first"
+        file.write_text(CRITERIA.format(name="second", operator="="), encoding="utf-8")
+        until(lambda: judged_by() == "second", "the changed file")
+        file.write_text(CRITERIA.format(name="third", operator="=>"), encoding="utf-8")
+        until(lambda: "could not be reloaded" in "".join(sidecar.log), "the complaint")
+        assert judged_by() == "second"
+        file.write_text(CRITERIA.format(name="fourth", operator="="), encoding="utf-8")
+        sidecar.process.send_signal(signal.SIGHUP)
+        until(lambda: judged_by() == "fourth", "SIGHUP")
+    assert "'=>' is not an operator" in "".join(sidecar.log)
+
+
+def test_port_in_use_is_an_error_with_a_cure_and_nothing_is_left_running() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for option in ("--grpc", "--http"):
+            other = "--http" if option == "--grpc" else "--grpc"
+            command = [sys.executable, "-m", "otel_toolcall_eval", "serve", option, f"127.0.0.1:{port}", other, "127.0.0.1:0"]
+            ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=WAIT_SECONDS)
+            assert ended.returncode == 2
+            assert ended.stderr == (
+                f"otel-toolcall-eval: 127.0.0.1:{port}: the port is in use; stop the other process or choose another port with {option}\n"
+            )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        pytest.param(["--grpc", "0.0.0.0:0"], ["listen.grpc", "can be reached from other machines"], id="open-listener"),
+        pytest.param(["--grpc", "127.0.0.1"], ["--grpc", "host:port"], id="no-port"),
+        pytest.param(["--criteria", "no-such-file.yaml"], ["no-such-file.yaml", "No such file"], id="no-criteria-file"),
+        pytest.param(["--config", "no-such-file.yaml"], ["no-such-file.yaml", "No such file"], id="no-config-file"),
+        pytest.param(["--wrong"], ["unrecognized arguments: --wrong"], id="unknown-option"),
+    ],
+)
+def test_unusable_options_end_with_2_and_say_what_to_do(options: list[str], said: list[str]) -> None:
+    command = [sys.executable, "-m", "otel_toolcall_eval", "serve", *options]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=WAIT_SECONDS)
+    assert ended.returncode == 2
+    assert all(words in ended.stderr for words in said), ended.stderr
+    assert ";" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_bad_requests_are_refused_and_the_next_trace_is_judged() -> None:
+    with running_sidecar("--criteria", str(EVALUATIONS)) as sidecar:
+        for body, content_type, status in (
+            (b"\xff\xff\xff", "application/x-protobuf", 400),
+            (b'{"resourceSpans": [', "application/json", 400),
+            (b"{}", "text/plain", 415),
+        ):
+            assert post(sidecar.http, body, content_type=content_type)[0] == status
+        mixed = otlp(otlp_span(5, 1), {**otlp_span(5, 2), "spanId": "0" * 16})
+        status, answer = post(sidecar.http, json.dumps(mixed).encode(), content_type="application/json")
+        assert (status, json.loads(answer)["partialSuccess"]["rejectedSpans"]) == (200, "1")
+        play(sidecar, TOKYO)
+        labels = [record["label"] for record in verdicts(sidecar, 5)]
+        page = _page(sidecar)
+    assert sorted(labels) == ["pass"] * 4 + ["unbound"]
+    assert page["toolcall_eval_requests_refused_total"] == 3
+    assert page["toolcall_eval_spans_rejected_total"] == 1
+
+
+def test_no_recorded_value_leaves_the_sidecar_by_default(sink: Sink) -> None:
+    canary = "canary-7f3a"
+    attributes = [
+        {"key": "toolcall_eval.criteria", "value": {"stringValue": "tokyo_forecast"}},
+        {"key": "tool.name", "value": {"stringValue": "get_temperature"}},
+        {"key": "input.value", "value": {"stringValue": json.dumps({"city": canary, canary: 1})}},
+        {"key": "output.value", "value": {"stringValue": canary}},
+    ]
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint}
+    with running_sidecar("--criteria", str(EVALUATIONS), environ=environ) as sidecar:
+        send_json(sidecar.http, otlp(otlp_span(1, 1), otlp_span(1, 2, parent=1, attributes=attributes)))
+        found = verdicts(sidecar, 4)
+        _, page = get(sidecar.http, "/metrics")
+        sidecar.terminate()
+    assert canary not in json.dumps(found) + page.decode() + "".join(sidecar.log)
+    assert sink.received.records()
+    assert canary.encode() not in sink.received.everything()
