@@ -1,0 +1,190 @@
+"""The evaluators as a library: the guides' asynchronous API, and one plain call for everyone else.
+
+No service, no queue, no telemetry: spans and criteria in, results out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from otel_toolcall_eval.assembly.open_trace import OpenTrace
+from otel_toolcall_eval.errors import CriteriaError
+from otel_toolcall_eval.judging import evaluate as hold_against
+from otel_toolcall_eval.judging import included, label
+from otel_toolcall_eval.model.tool_call import CallLog
+from otel_toolcall_eval.settings.criteria_file import build_check, check_config
+from otel_toolcall_eval.settings.dialect_file import default_extractor
+from otel_toolcall_eval.sources.sdk_spans import SpanConverter
+from otel_toolcall_eval.wiring import EVALUATORS
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from otel_toolcall_eval.errors import Problem
+    from otel_toolcall_eval.model.criteria import Check
+    from otel_toolcall_eval.model.score import Justification, Label
+    from otel_toolcall_eval.model.tool_call import Extraction
+    from otel_toolcall_eval.model.trace import Doubt, Projection
+
+JsonObject: TypeAlias = Mapping[str, object]
+
+UNBOUNDED = 2**62
+"""Spans that a caller holds in memory already are all kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentExecution:
+    """One finished run of an agent.
+
+    Attributes:
+        agent_input: what the agent was asked; not judged.
+        agent_output: what it answered; not judged.
+        agent_trace: the run's ended spans, in any order. Spans without a context (made by hand) are taken as distinct.
+    """
+
+    agent_input: object = None
+    agent_output: object = None
+    agent_trace: Sequence[ReadableSpan] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationResult:
+    """The answer of one evaluator.
+
+    Attributes:
+        evaluator: name of the evaluator.
+        score: in [0.0, 1.0], never rounded, by the rules applied to what was recorded.
+        label: ``pass``, ``fail``, or ``inconclusive`` if something that was not recorded could change the score.
+        details: the justification; has the guides' fields as attributes, such as ``lcs``.
+        doubts: what was not recorded, if that could matter.
+        score_range: least and greatest score that anything unrecorded could make it; equal unless inconclusive.
+    """
+
+    evaluator: str
+    score: float
+    label: Label
+    details: Justification
+    doubts: tuple[Doubt, ...] = ()
+    score_range: tuple[float, float] = field(default=(0.0, 1.0))
+
+
+def evaluate(
+    spans: Sequence[ReadableSpan],
+    criteria: Mapping[str, JsonObject | None],
+    *,
+    config: Mapping[str, JsonObject] | None = None,
+) -> dict[str, EvaluationResult]:
+    """Hold the tool calls of one finished run against criteria.
+
+    Args:
+        spans: the run's ended spans, in any order.
+        criteria: for each evaluator, by class name (``ToolCallCountEvaluator``) or ID (``tool-call-count``), what it expects,
+            in the guides' form.
+        config: for each evaluator its configuration (``strict``, ``subset``, ``pass_threshold``, ...).
+
+    Returns:
+        One result for each evaluator, under the name it was given.
+
+    Raises:
+        CriteriaError: criteria can't be used; names all that is wrong.
+    """
+    problems: list[Problem] = []
+    checks: dict[str, Check] = {}
+    for name, expected in criteria.items():
+        try:
+            checks[name] = build_check(name, (config or {}).get(name), expected)
+        except CriteriaError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise CriteriaError.of(problems)
+    extraction = _extract(spans)
+    return {name: _judge(check, extraction) for name, check in checks.items()}
+
+
+class _ToolCallEvaluator:
+    """What the four evaluators share."""
+
+    evaluator_id: ClassVar[str]
+
+    def __init__(self, id: str = "", config: JsonObject | None = None) -> None:  # noqa: A002 - the signature of the guides
+        """Configure the evaluator.
+
+        Args:
+            id: a name of the caller's for this instance.
+            config: the guides' configuration.
+
+        Raises:
+            CriteriaError: the configuration can't be used.
+        """
+        self.id = id or self.evaluator_id
+        self.config = dict(config or {})
+        check_config(self.evaluator_id, self.config)
+
+    @property
+    def name(self) -> str:
+        """Return the evaluator's name."""
+        return str(self.config.get("name", type(self).__name__))
+
+    async def validate_and_evaluate_criteria(
+        self, agent_execution: AgentExecution, evaluation_criteria: JsonObject | None = None
+    ) -> EvaluationResult:
+        """Hold a run against criteria; the default criteria are used if none are given.
+
+        Raises:
+            CriteriaError: the criteria can't be used, or there are none.
+        """
+        return self.evaluate(agent_execution.agent_trace, evaluation_criteria)
+
+    def evaluate(self, spans: Sequence[ReadableSpan], criteria: JsonObject | None = None) -> EvaluationResult:
+        """Do the same for plain spans, without an event loop."""
+        return _judge(build_check(self.evaluator_id, self.config, criteria), _extract(spans))
+
+
+class ToolCallCountEvaluator(_ToolCallEvaluator):
+    """Holds how often tools were called against ``{"tool_calls_count": {tool: (operator, count)}}``."""
+
+    evaluator_id = "tool-call-count"
+
+
+class ToolCallOrderEvaluator(_ToolCallEvaluator):
+    """Holds the order of tool calls against ``{"tool_calls_order": [tool, ...]}``."""
+
+    evaluator_id = "tool-call-order"
+
+
+class ToolCallArgsEvaluator(_ToolCallEvaluator):
+    """Holds the arguments of tool calls against ``{"tool_calls": [{"name": tool, "args": {...}}, ...]}``."""
+
+    evaluator_id = "tool-call-args"
+
+
+class ToolCallOutputEvaluator(_ToolCallEvaluator):
+    """Holds the outputs of tool calls against ``{"tool_outputs": [{"name": tool, "output": ...}, ...]}``."""
+
+    evaluator_id = "tool-call-output"
+
+
+def _extract(spans: Sequence[ReadableSpan]) -> Extraction:
+    extractor = default_extractor()
+    projection: Projection = extractor.projection
+    converter = SpanConverter()
+    trace = OpenTrace(bytes(16), now_ns=0)  # all spans handed over are one run, whatever their trace IDs
+    for position, span in enumerate(spans):
+        ours = converter.convert(span, projection, position=position)
+        trace.add(ours, now_ns=0, relevant=True, span_limit=UNBOUNDED, max_bytes=UNBOUNDED)
+    return extractor.extract(tuple(trace.spans.values()))
+
+
+def _judge(check: Check, extraction: Extraction) -> EvaluationResult:
+    log = CallLog(calls=included(extraction, check.include), open_ended=bool(extraction.doubts))
+    score = hold_against(EVALUATORS, check.criteria, log)
+    return EvaluationResult(
+        evaluator=check.evaluator,
+        score=score.value,
+        label=label(score, check.pass_threshold),
+        details=score.justification,
+        doubts=tuple(dict.fromkeys((*extraction.doubts, *score.doubts))),
+        score_range=(score.lowest, score.highest),
+    )
