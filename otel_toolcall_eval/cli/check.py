@@ -1,0 +1,151 @@
+"""``check``: validates criteria and settings files, and shows what criteria select."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.cli.output import console, print_json, remark
+from otel_toolcall_eval.errors import ToolCallEvalError
+from otel_toolcall_eval.model.criteria import Reach
+from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_criteria
+from otel_toolcall_eval.settings.criteria_source import CriteriaSource, files_of
+from otel_toolcall_eval.settings.dialect_file import build_extractor
+from otel_toolcall_eval.settings.file_kind import PathKind, kind_of_path
+from otel_toolcall_eval.settings.place import Findings
+from otel_toolcall_eval.settings.service import Profile, load_settings
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from otel_toolcall_eval.errors import Problem
+    from otel_toolcall_eval.model.criteria import CriteriaSet, Selector
+
+REACHES = {
+    Reach.EVERY: "every trace",
+    Reach.UNNAMED: "every trace that does not name its criteria itself",
+    Reach.FALLBACK: "every trace that nothing else judges",
+    Reach.NAMED: "only traces that name it",
+}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Validate; 0 if everything can be used, 2 if not."""
+    found = _Found()
+    for path in map(Path, arguments.paths):
+        found.sort(path)
+    problems, warnings, sets = found.check()
+    _report(arguments.format, found.checked, sets, warnings, problems)
+    return 2 if problems else 0
+
+
+@dataclass(slots=True)
+class _Found:
+    """Paths by what they hold. Criteria are read together, since eval sets refer to evaluators."""
+
+    checked: list[tuple[str, str]] = field(default_factory=list)
+    criteria: list[CriteriaSource] = field(default_factory=list)
+    settings: list[Path] = field(default_factory=list)
+    dialects: list[Path] = field(default_factory=list)
+
+    def sort(self, path: Path) -> None:
+        """Note a path, and what else than criteria lies in a folder."""
+        kind = kind_of_path(path)
+        self.checked.append((str(path), kind.value))
+        if path.is_dir():
+            for file in files_of(CriteriaSource(path=path), Findings()):
+                if kind_of_path(file) is not PathKind.CRITERIA:
+                    self.sort(file)
+        if kind is PathKind.CRITERIA:
+            self.criteria.append(CriteriaSource(path=path))
+        else:
+            (self.settings if kind is PathKind.SETTINGS else self.dialects).append(path)
+
+    def check(self) -> tuple[list[Problem], list[Problem], tuple[CriteriaSet, ...]]:
+        """Return what is wrong, what is odd, and the criteria."""
+        problems: list[Problem] = []
+        warnings: list[Problem] = []
+        sources, dialects = list(self.criteria), list(self.dialects)
+        for path in self.settings:
+            try:
+                settings = load_settings(path, {}, Profile.SIDECAR)
+            except ToolCallEvalError as error:
+                problems += error.problems
+            else:
+                warnings += settings.warnings
+                sources += settings.criteria
+                dialects += settings.dialects
+        loaded = LoadedCriteria()
+        try:
+            loaded = load_criteria(sources)
+            build_extractor(tuple(dialects))
+        except ToolCallEvalError as error:
+            problems += error.problems
+        known = tuple(str(path) for path in (*self.settings, *self.dialects))  # said to be no criteria, which they needn't be
+        warnings += [warning for warning in loaded.warnings if not warning.where.startswith(known)] if known else loaded.warnings
+        return problems, warnings, loaded.sets
+
+
+def _report(
+    form: str, checked: Sequence[tuple[str, str]], sets: Sequence[CriteriaSet], warnings: Sequence[Problem], problems: Sequence[Problem]
+) -> None:
+    if form == "json":
+        print_json(
+            {
+                "checked": [{"path": path, "kind": kind} for path, kind in checked],
+                "criteria": [
+                    {
+                        "name": found.name,
+                        "evaluators": [c.evaluator for c in found.checks],
+                        "judges": selects(found.selector),
+                        "source": found.source,
+                    }
+                    for found in sets
+                ],
+                "warnings": [_problem(warning) for warning in warnings],
+                "errors": [_problem(problem) for problem in problems],
+            }
+        )
+        return
+    if sets and not problems:
+        _print_sets(sets)
+    remark(warnings)
+    remark(problems, "error")
+    paths = ", ".join(f"{path} ({kind})" for path, kind in checked)
+    console().print(f"{paths}: {len(problems)} errors, {len(warnings)} warnings", markup=False, soft_wrap=True)
+
+
+def _print_sets(sets: Sequence[CriteriaSet]) -> None:
+    from rich.markup import escape  # noqa: PLC0415 - an extra
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(header_style="bold")
+    for title in ("criteria", "evaluators", "judges"):
+        table.add_column(title, overflow="fold")
+    for found in sets:
+        table.add_row(escape(found.name), escape(", ".join(check.evaluator for check in found.checks)), escape(selects(found.selector)))
+    console().print(table)
+
+
+def selects(selector: Selector) -> str:
+    """Return in words which traces a selector selects."""
+    conditions = []
+    if selector.services:
+        conditions.append(f"service.name is {' or '.join(sorted(selector.services))}")
+    if selector.root_span_name is not None:
+        conditions.append(f"root span is {selector.root_span_name!r}")
+    if selector.agent_name is not None:
+        conditions.append(f"agent is {selector.agent_name!r}")
+    for title, wanted in (("resource", selector.resource), ("a span", selector.attributes), ("input", selector.inputs)):
+        if wanted:
+            conditions.append(f"{title} has {', '.join(f'{key}={value!r}' for key, value in wanted.items())}")
+    reach = REACHES.get(selector.reach)
+    if reach is None:
+        return "traces whose " + " and ".join(conditions)
+    return reach + (" whose " + " and ".join(conditions) if conditions else "")
+
+
+def _problem(problem: Problem) -> dict[str, str]:
+    return {"where": problem.where, "what": problem.what, "fix": problem.fix}

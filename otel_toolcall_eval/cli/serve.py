@@ -1,0 +1,108 @@
+"""``serve``: runs the sidecar."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.errors import Problem, SettingsError
+from otel_toolcall_eval.settings.environment import PREFIX
+from otel_toolcall_eval.settings.service import LogFormat, Profile, load_settings
+from otel_toolcall_eval.sidecar import Sidecar
+from otel_toolcall_eval.wiring import build_console, own_version, with_criteria
+
+if TYPE_CHECKING:
+    import argparse
+
+    from otel_toolcall_eval.settings.service import Settings
+
+# An option is the same setting as a variable, and goes before it.
+VARIABLES = {"--grpc": f"{PREFIX}LISTEN_GRPC", "--http": f"{PREFIX}LISTEN_HTTP", "--insecure": f"{PREFIX}LISTEN_INSECURE"}
+SHOWN_SETS = 6
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until a signal; 0 after a clean end."""
+    settings = _settings(arguments)
+    _configure_logging(settings)
+    sidecar = Sidecar(settings, console=build_console(arguments.verdicts, settings))
+    sidecar.start()
+    for warning in (*settings.warnings, *sidecar.parts.criteria.warnings):
+        logging.getLogger(__name__).warning("%s", warning)
+    if arguments.verdicts == "json":
+        sys.stdout.write(json.dumps({"event": "ready", "grpc": sidecar.grpc_address, "http": sidecar.http_address}) + "\n")
+        sys.stdout.flush()
+    if settings.log.format is LogFormat.TEXT:
+        sys.stderr.write(greeting(sidecar, verdicts=arguments.verdicts != "off"))
+    else:
+        logging.getLogger(__name__).info("ready", extra={"grpc": sidecar.grpc_address, "http": sidecar.http_address})
+    sidecar.run()
+    return 0
+
+
+def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
+    """Return what somebody who has just started a sidecar wants to know, next steps included."""
+    settings, sets = sidecar.settings, sidecar.parts.criteria.sets
+    targets = sidecar.parts.providers.targets.values()
+    names = ", ".join(found.name for found in sets[:SHOWN_SETS]) + (", ..." if len(sets) > SHOWN_SETS else "")
+    where = ", ".join(str(source.path) for source in settings.criteria)
+    wait = settings.completion.wait_after_root_ns / 1e9
+    lines = [
+        f"otel-toolcall-eval {own_version()} is ready; Ctrl-C stops it",
+        f"  receives  OTLP/gRPC on {sidecar.grpc_address}, OTLP/HTTP on http://{sidecar.http_address} (protobuf and JSON)",
+        f"  criteria  {len(sets)} from {where}: {names}" if sets else "  criteria  none: every trace will be counted as unbound",
+        f"  judges    a trace {wait:g} s after its root span and its last span",
+        f"  scores    http://{sidecar.http_address}/metrics"
+        + ("; OTLP to " + ", ".join(sorted({target.endpoint for target in targets})) if targets else "; not sent by OTLP"),
+    ]
+    steps = []
+    if not sets:
+        steps.append("give criteria: --criteria PATH (to copy from: `otel-toolcall-eval demo` shows where its own lie)")
+    steps.append(f"point your agent here: OTEL_EXPORTER_OTLP_ENDPOINT=http://{sidecar.grpc_address}")
+    if not targets:
+        steps.append("send the scores on: set OTEL_EXPORTER_OTLP_ENDPOINT for this process, or export.otlp.endpoint in its settings")
+    if not verdicts:
+        steps.append("see verdicts here as they fall: --verdicts text")
+    return "\n".join([*lines, *(f"  next      {step}" for step in steps)]) + "\n"
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    given = {"--grpc": arguments.grpc, "--http": arguments.http, "--insecure": "true" if arguments.insecure else None}
+    environ = {**os.environ, **{VARIABLES[option]: value for option, value in given.items() if value is not None}}
+    try:
+        settings = load_settings(Path(arguments.config) if arguments.config else None, environ, Profile.SIDECAR)
+    except SettingsError as error:  # in the reader's words: they wrote an option, not a variable
+        options = {VARIABLES[option]: option for option, value in given.items() if value is not None}
+        problems = [Problem(where=options.get(p.where.split(":")[0], p.where), what=p.what, fix=p.fix) for p in error.problems]
+        raise SettingsError.of(problems) from error
+    return with_criteria(settings, [Path(path) for path in arguments.criteria]) if arguments.criteria else settings
+
+
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a line, with the fields of ``extra``."""
+
+    _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {key: value for key, value in vars(record).items() if key not in self._KNOWN}
+        line = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"), "level": record.levelname.lower(), "message": record.getMessage()}
+        return json.dumps({**line, **fields}, default=str)
+
+
+class _TextFormatter(logging.Formatter):
+    """Level, text, and the fields of ``extra``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {key: value for key, value in vars(record).items() if key not in _JsonFormatter._KNOWN}  # noqa: SLF001 - its twin
+        shown = "".join(f" {key}={value}" for key, value in fields.items())
+        return f"{self.formatTime(record, '%H:%M:%S')} {record.levelname.lower()}: {record.getMessage()}{shown}"
+
+
+def _configure_logging(settings: Settings) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter() if settings.log.format is LogFormat.JSON else _TextFormatter())
+    logging.basicConfig(level=settings.log.level.value.upper(), handlers=[handler], force=True)
