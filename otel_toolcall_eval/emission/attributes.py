@@ -1,0 +1,179 @@
+"""Turns a verdict into the attributes of its event, wherever the event goes: a log record, a span of ours, or the judged root itself.
+
+Nothing that a user recorded goes into them unless ``ExplainValues`` asks for it, and every text is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.model.score import Label
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.model.score import TraceReport, Verdict
+
+AttributeValue: TypeAlias = str | bool | int | float | Sequence[str]
+EventAttributes: TypeAlias = Mapping[str, AttributeValue]
+
+MAX_NAME_CHARS: Final = 255
+"""Length of a name (of an agent, a tool, criteria) in telemetry; many backends cut or refuse longer ones."""
+
+CLIP_BYTES: Final = 1024
+FULL_BYTES: Final = 16 * 1024
+_CUT: Final = "..."
+
+# What has to be seen first when only some verdicts fit on a span.
+_URGENCY: Final = {Label.FAIL: 0, Label.INCONCLUSIVE: 1, Label.PASS: 2}
+
+
+class ExplainValues(StrEnum):
+    """Whether explanations may show recorded arguments and outputs. Setting ``explain.values``."""
+
+    OFF = "off"  # names, paths and reasons only, at most 1 KiB
+    CLIP = "clip"  # the whole justification as JSON, cut at 1 KiB
+    FULL = "full"  # the same, cut at 16 KiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanEventText:
+    """An event for a span, without its time."""
+
+    name: str
+    attributes: EventAttributes
+
+
+def clean_name(text: str) -> str:
+    """Return a name that any backend can take: at most MAX_NAME_CHARS long, and no lone surrogates.
+
+    A lone surrogate (JSON can spell one) can't be encoded, and one of them would cost the whole batch that it is exported with.
+    """
+    return _encodable(text[:MAX_NAME_CHARS])
+
+
+def explanation(verdict: Verdict, *, values: ExplainValues = ExplainValues.OFF) -> str:
+    """Say why a verdict is what it is.
+
+    Returns:
+        With OFF one line that names tools, paths and reasons, without arguments and outputs. With CLIP and FULL the justification as
+        JSON, which is whole only up to its bound: then it ends in ``...``. Never raises: justifications are rendered here for the
+        first time, and a fault in one must not cost the others their events.
+    """
+    if verdict.failure is not None:  # its message may hold users' data
+        return _clip(f"the evaluator failed with {verdict.failure.error_type}; this is a fault of {names.SERVICE_NAME}", CLIP_BYTES)
+    if verdict.score is None:
+        return ""
+    limit = FULL_BYTES if values is ExplainValues.FULL else CLIP_BYTES
+    justification = verdict.score.justification
+    try:
+        text = justification.explain() if values is ExplainValues.OFF else _bounded_json(justification.details(), limit)
+    except Exception as error:  # noqa: BLE001 - see "Never raises"; the message may hold users' data, so only the type is told
+        return f"the explanation failed with {type(error).__qualname__}; this is a fault of {names.SERVICE_NAME}"
+    if values is ExplainValues.OFF and verdict.label is Label.INCONCLUSIVE:
+        text = f"inconclusive ({', '.join(verdict.doubts)}): {text}"
+    return _clip(text, limit)
+
+
+def event_attributes(report: TraceReport, verdict: Verdict, *, values: ExplainValues = ExplainValues.OFF) -> EventAttributes:
+    """Return the attributes of a verdict's ``gen_ai.evaluation.result`` event.
+
+    The score is left out where none may be given: the verdict is inconclusive, or the evaluator failed.
+    Source: semantic-conventions-genai, event ``gen_ai.evaluation.result``; DESIGN, section 5.
+    """
+    attributes: dict[str, AttributeValue] = {
+        names.EVALUATION_NAME.name: clean_name(verdict.evaluator),
+        names.SCORE_LABEL.name: verdict.label.value,
+        names.EVALUATION_ID.name: verdict.evaluation_id,
+        names.CRITERIA.name: clean_name(verdict.criteria),
+        names.REVISION.name: report.revision,
+        names.TRIGGER.name: report.trigger.value,
+        names.COMPLETENESS.name: verdict.completeness.value,
+    }
+    if verdict.emitted_score is not None:
+        attributes[names.SCORE_VALUE.name] = float(verdict.emitted_score)
+    if verdict.doubts:
+        attributes[names.COMPLETENESS_REASONS.name] = tuple(doubt.value for doubt in verdict.doubts)
+    if verdict.failure is not None:
+        attributes[names.ERROR_TYPE.name] = clean_name(verdict.failure.error_type)
+    if text := explanation(verdict, values=values):
+        attributes[names.EXPLANATION.name] = text
+    return attributes
+
+
+def span_events(verdicts: Sequence[Verdict], attributes: Sequence[EventAttributes]) -> Sequence[SpanEventText]:
+    """Return the events that go on one span: at most MAX_SPAN_EVENTS verdicts, and a summary of the rest if there is one.
+
+    Args:
+        verdicts: of one report.
+        attributes: of their events, in the same order.
+
+    Returns:
+        Failures first, then inconclusive verdicts, then passes, so that the summary swallows what matters least; within these, in
+        the given order.
+    """
+    ranked = sorted(zip(verdicts, attributes, strict=True), key=lambda pair: _URGENCY[pair[0].label])
+    events = [SpanEventText(name=names.RESULT_EVENT, attributes=chosen) for _, chosen in ranked[: names.MAX_SPAN_EVENTS]]
+    if omitted := [verdict.label for verdict, _ in ranked[names.MAX_SPAN_EVENTS :]]:
+        events.append(SpanEventText(name=names.SUMMARY_EVENT, attributes=_omitted(omitted)))
+    return events
+
+
+def span_attributes(report: TraceReport) -> EventAttributes:
+    """Return what the verdicts of a report have in common, for the span that carries their events."""
+    attributes: dict[str, AttributeValue] = {
+        names.REVISION.name: report.revision,
+        names.TRIGGER.name: report.trigger.value,
+        names.COMPLETENESS.name: report.completeness.value,
+    }
+    if report.doubts:
+        attributes[names.COMPLETENESS_REASONS.name] = tuple(doubt.value for doubt in report.doubts)
+    if report.agent is not None:
+        attributes[names.AGENT_NAME.name] = clean_name(report.agent)
+    return attributes
+
+
+def _omitted(labels: Sequence[Label]) -> EventAttributes:
+    counts = Counter(labels)
+    return {
+        names.OMITTED.name: len(labels),
+        names.OMITTED_FAIL.name: counts[Label.FAIL],
+        names.OMITTED_INCONCLUSIVE.name: counts[Label.INCONCLUSIVE],
+        names.OMITTED_PASS.name: counts[Label.PASS],
+    }
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _clip(text: str, limit: int) -> str:
+    """Cut text to ``limit`` bytes of UTF-8, at a character, with a sign that it was cut."""
+    raw = text[: limit + 1].encode(errors="replace")  # a character is a byte at least, so more can't fit
+    if len(raw) <= limit:
+        return raw.decode()
+    return raw[: limit - len(_CUT)].decode(errors="ignore") + _CUT
+
+
+def _bounded_json(details: Mapping[str, object], limit: int) -> str:
+    """Render details as JSON, and stop once ``limit`` characters are there: a trace may hold megabytes of arguments."""
+    pieces: list[str] = []
+    size = 0
+    for piece in json.JSONEncoder(ensure_ascii=False, default=_plain).iterencode(details):
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            break
+    return "".join(pieces)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    return str(value)

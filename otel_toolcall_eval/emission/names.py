@@ -1,0 +1,262 @@
+"""Every name that leaves us: metrics, events, spans and attributes, each with unit, bounds and origin. Source: DESIGN, section 5.
+
+These names are a promise: renaming one breaks dashboards, so it is a breaking change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final
+
+OUR_PREFIX: Final = "toolcall_eval."
+"""What the names of our own attributes and metrics begin with."""
+
+SCOPE_NAME: Final = "otel_toolcall_eval"
+"""Instrumentation scope of all that we emit. The same as ``pipeline.OWN_SCOPE``, whose spans are never judged; a test holds them equal."""
+
+SERVICE_NAME: Final = "otel-toolcall-eval"
+"""``service.name`` of the sidecar, unless ``OTEL_SERVICE_NAME`` or ``OTEL_RESOURCE_ATTRIBUTES`` says otherwise."""
+
+OTHER: Final = "_OTHER"
+"""Stands for every value beyond the bound of an attribute; the word that the semantic conventions use."""
+
+
+class Origin(StrEnum):
+    """Who gave a name."""
+
+    CONVENTIONS = "semantic conventions"  # open-telemetry/semantic-conventions-genai, event gen_ai.evaluation.result
+    OURS = "ours"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """An attribute of metrics, events or spans.
+
+    Attributes:
+        limit: how many values it may take in metrics before ``_OTHER`` stands for the rest; None if the values are ours.
+    """
+
+    name: str
+    origin: Origin = Origin.OURS
+    limit: int | None = None
+
+
+EVALUATION_NAME: Final = Attribute(name="gen_ai.evaluation.name", origin=Origin.CONVENTIONS, limit=64)
+SCORE_VALUE: Final = Attribute(name="gen_ai.evaluation.score.value", origin=Origin.CONVENTIONS)
+SCORE_LABEL: Final = Attribute(name="gen_ai.evaluation.score.label", origin=Origin.CONVENTIONS)
+EXPLANATION: Final = Attribute(name="gen_ai.evaluation.explanation", origin=Origin.CONVENTIONS)
+ERROR_TYPE: Final = Attribute(name="error.type", origin=Origin.CONVENTIONS)
+# The only attribute of metrics that a span can choose freely, so its bound is the narrowest.
+AGENT_NAME: Final = Attribute(name="gen_ai.agent.name", origin=Origin.CONVENTIONS, limit=100)
+TOOL_NAME: Final = Attribute(name="gen_ai.tool.name", origin=Origin.CONVENTIONS, limit=500)  # from criteria, never from a span
+CRITERIA: Final = Attribute(name="toolcall_eval.criteria", limit=500)
+EVALUATION_ID: Final = Attribute(name="toolcall_eval.id")
+REVISION: Final = Attribute(name="toolcall_eval.revision")
+TRIGGER: Final = Attribute(name="toolcall_eval.trigger")
+COMPLETENESS: Final = Attribute(name="toolcall_eval.completeness")
+COMPLETENESS_REASONS: Final = Attribute(name="toolcall_eval.completeness_reasons")
+RESULT: Final = Attribute(name="toolcall_eval.result")
+LABEL_FROM: Final = Attribute(name="toolcall_eval.label.from")
+LABEL_TO: Final = Attribute(name="toolcall_eval.label.to")
+TRANSPORT: Final = Attribute(name="toolcall_eval.transport")
+REASON: Final = Attribute(name="toolcall_eval.reason")
+VERDICT_TIME: Final = Attribute(name="toolcall_eval.verdict_time_unix_ns")
+OMITTED: Final = Attribute(name="toolcall_eval.omitted")
+OMITTED_PASS: Final = Attribute(name="toolcall_eval.omitted.pass")
+OMITTED_FAIL: Final = Attribute(name="toolcall_eval.omitted.fail")
+OMITTED_INCONCLUSIVE: Final = Attribute(name="toolcall_eval.omitted.inconclusive")
+
+RESULT_EVENT: Final = "gen_ai.evaluation.result"
+"""Log event and span event of one verdict. Origin: semantic conventions."""
+
+SUMMARY_EVENT: Final = "toolcall_eval.omitted_results"
+"""Span event that stands for the verdicts beyond MAX_SPAN_EVENTS. Origin: ours."""
+
+SPAN_NAME: Final = "evaluate_tool_calls"
+"""Span of ours in the judged trace that carries the span events. Origin: ours."""
+
+MAX_SPAN_EVENTS: Final = 16
+"""Verdicts on one span. Spans hold 128 events, then lose the oldest, so ours must not push out the user's."""
+
+
+class Kind(StrEnum):
+    """Kind of an instrument. The observable ones are read at export time and cost nothing before."""
+
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    OBSERVABLE_COUNTER = "observable counter"
+    OBSERVABLE_UP_DOWN_COUNTER = "observable up-down counter"
+    OBSERVABLE_GAUGE = "observable gauge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instrument:
+    """A metric.
+
+    Attributes:
+        unit: UCUM code; ``{...}`` counts things.
+        bounds: upper bounds of a histogram's buckets, ascending, in ``unit``; empty for all other kinds.
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    description: str
+    attributes: tuple[Attribute, ...] = ()
+    bounds: tuple[float, ...] = ()
+    origin: Origin = Origin.OURS
+
+    def __post_init__(self) -> None:
+        """Refuse bounds that are not ascending, and a histogram without any."""
+        if any(low >= high for low, high in pairwise(self.bounds)) or (self.kind is Kind.HISTOGRAM) is not bool(self.bounds):
+            raise ValueError(self.name)
+
+
+# The name lies in the conventions' namespace, beside the event's attribute; the conventions define no metric for scores yet.
+SCORE: Final = Instrument(
+    name="gen_ai.evaluation.score",
+    kind=Kind.HISTOGRAM,
+    unit="1",
+    description="Scores of traces, from 0 (worst) to 1 (best). Inconclusive verdicts have none.",
+    attributes=(EVALUATION_NAME, SCORE_LABEL, AGENT_NAME, CRITERIA),
+    bounds=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+)
+EVALUATIONS: Final = Instrument(
+    name="toolcall_eval.evaluations",
+    kind=Kind.COUNTER,
+    unit="{evaluation}",
+    description="Verdicts, by what they say. A revised verdict is counted once, as it was first given.",
+    attributes=(EVALUATION_NAME, SCORE_LABEL, CRITERIA, TRIGGER, COMPLETENESS),
+)
+EXPECTATIONS: Final = Instrument(
+    name="toolcall_eval.expectations",
+    kind=Kind.COUNTER,
+    unit="{expectation}",
+    description="Expectations of criteria, by what became of them. Those of inconclusive verdicts are left out.",
+    attributes=(EVALUATION_NAME, TOOL_NAME, RESULT),
+)
+REVISIONS: Final = Instrument(
+    name="toolcall_eval.revisions",
+    kind=Kind.COUNTER,
+    unit="{revision}",
+    description="Verdicts given again because of spans that came late.",
+    attributes=(EVALUATION_NAME, LABEL_FROM, LABEL_TO),
+)
+TRACES_ACTIVE: Final = Instrument(
+    name="toolcall_eval.traces.active",
+    kind=Kind.OBSERVABLE_UP_DOWN_COUNTER,
+    unit="{trace}",
+    description="Traces that are open: grouped, and not yet decided.",
+)
+TRACES_MEMORY: Final = Instrument(
+    name="toolcall_eval.traces.memory",
+    kind=Kind.OBSERVABLE_GAUGE,
+    unit="By",
+    description="Memory that open traces take, by the estimate that the limits work with.",
+)
+TRACES_DECIDED: Final = Instrument(
+    name="toolcall_eval.traces.decided",
+    kind=Kind.COUNTER,
+    unit="{trace}",
+    description="Traces that were decided, bound to criteria or not.",
+    attributes=(TRIGGER, COMPLETENESS),
+)
+TRACES_EVICTED: Final = Instrument(
+    name="toolcall_eval.traces.evicted",
+    kind=Kind.COUNTER,
+    unit="{trace}",
+    description="Traces that were decided early because memory or the number of open traces reached its limit.",
+    attributes=(TRIGGER, COMPLETENESS),
+)
+TRACES_UNBOUND: Final = Instrument(
+    name="toolcall_eval.traces.unbound",
+    kind=Kind.COUNTER,
+    unit="{trace}",
+    description="Traces that no criteria apply to.",
+    attributes=(TRIGGER, COMPLETENESS),
+)
+DECISION_DELAY: Final = Instrument(
+    name="toolcall_eval.decision.delay",
+    kind=Kind.HISTOGRAM,
+    unit="s",
+    description="Time from the arrival of a trace's root (of its first span, if it has no root) to its decision.",
+    bounds=(0.01, 0.1, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600),
+)
+LATE_SPAN_AGE: Final = Instrument(
+    name="toolcall_eval.late_span.age",
+    kind=Kind.HISTOGRAM,
+    unit="s",
+    description="Time from a trace's decision to the arrival of a span that came after it.",
+    bounds=(1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600),
+)
+EVALUATION_DURATION: Final = Instrument(
+    name="toolcall_eval.evaluation.duration",
+    kind=Kind.HISTOGRAM,
+    unit="s",
+    description="Time to read the tool calls of one trace and to judge them.",
+    bounds=(0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1),
+)
+
+
+def _spans(name: str, description: str, *attributes: Attribute) -> Instrument:
+    return Instrument(
+        name=f"toolcall_eval.spans.{name}",
+        kind=Kind.OBSERVABLE_COUNTER,
+        unit="{span}",
+        description=description,
+        attributes=(TRANSPORT, *attributes),
+    )
+
+
+SPANS_RECEIVED: Final = _spans("received", "Spans that arrived, whatever became of them.")
+SPANS_RELEVANT: Final = _spans("relevant", "Spans that were kept because a verdict may depend on them.")
+SPANS_IGNORED: Final = _spans("ignored", "Spans that no verdict depends on.")
+SPANS_LATE: Final = _spans("late", "Spans that came after their trace was decided; they are counted as relevant or ignored too.")
+SPANS_DUPLICATE: Final = _spans("duplicate", "Second copies of spans.")
+SPANS_CONFLICT: Final = _spans("conflict", "Second spans with the ID of another one and other content.")
+SPANS_REJECTED: Final = _spans("rejected", "Spans that could not be used; the sender was told.", REASON)
+REQUESTS_REFUSED: Final = Instrument(
+    name="toolcall_eval.requests.refused",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{request}",
+    description="Requests that were refused whole; the sender was told why, and whether to send again.",
+    attributes=(TRANSPORT, REASON),
+)
+
+FAILURES: Final = Instrument(
+    name="toolcall_eval.failures",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{failure}",
+    description="Traces that could not be judged, and reports that could not be emitted, because of a fault of ours.",
+)
+
+RECORDED: Final = (
+    SCORE,
+    EVALUATIONS,
+    EXPECTATIONS,
+    REVISIONS,
+    TRACES_DECIDED,
+    TRACES_EVICTED,
+    TRACES_UNBOUND,
+    DECISION_DELAY,
+    LATE_SPAN_AGE,
+    EVALUATION_DURATION,
+)
+"""Metrics that are recorded when something happens."""
+
+OBSERVED: Final = (
+    TRACES_ACTIVE,
+    TRACES_MEMORY,
+    SPANS_RECEIVED,
+    SPANS_RELEVANT,
+    SPANS_IGNORED,
+    SPANS_LATE,
+    SPANS_DUPLICATE,
+    SPANS_CONFLICT,
+    SPANS_REJECTED,
+    REQUESTS_REFUSED,
+    FAILURES,
+)
+"""Metrics that are read from the pipeline's own counts at export time."""

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_toolcall_eval.emission.attributes import (
+    CLIP_BYTES,
+    FULL_BYTES,
+    ExplainValues,
+    clean_name,
+    event_attributes,
+    explanation,
+    span_attributes,
+    span_events,
+)
+from otel_toolcall_eval.model.score import Label
+from otel_toolcall_eval.model.trace import Doubt, Trigger
+from tests.emission.reports import CANARY, BrokenJustification, FakeJustification, inconclusive, report, score, verdict
+
+
+def test_event_of_a_failed_verdict_has_all_its_attributes() -> None:
+    assert event_attributes(report(verdict()), verdict()) == {
+        "gen_ai.evaluation.name": "ToolCallCountEvaluator",
+        "gen_ai.evaluation.score.value": 0.5,
+        "gen_ai.evaluation.score.label": "fail",
+        "gen_ai.evaluation.explanation": "search: called once, expected twice",
+        "toolcall_eval.id": "weather/ToolCallCountEvaluator",
+        "toolcall_eval.criteria": "weather",
+        "toolcall_eval.revision": 0,
+        "toolcall_eval.trigger": "root_span",
+        "toolcall_eval.completeness": "complete",
+    }
+
+
+def test_event_of_an_inconclusive_verdict_has_reasons_and_no_score() -> None:
+    attributes = event_attributes(report(trigger=Trigger.EVICTION, revision=2), inconclusive(Doubt.ORPHAN, Doubt.EVICTED))
+    assert "gen_ai.evaluation.score.value" not in attributes
+    assert attributes["gen_ai.evaluation.score.label"] == "inconclusive"
+    assert attributes["toolcall_eval.completeness"] == "partial"
+    assert attributes["toolcall_eval.completeness_reasons"] == ("orphan", "evicted")
+    assert attributes["toolcall_eval.trigger"] == "eviction"
+    assert attributes["toolcall_eval.revision"] == 2
+    assert attributes["gen_ai.evaluation.explanation"] == "inconclusive (orphan, evicted): search: called once, expected twice"
+
+
+def test_event_of_a_failed_evaluator_names_the_error_and_not_its_message() -> None:
+    attributes = event_attributes(report(), verdict(Label.INCONCLUSIVE, failed=True))
+    assert attributes["error.type"] == "ZeroDivisionError"
+    assert "gen_ai.evaluation.score.value" not in attributes
+    assert "ZeroDivisionError" in str(attributes["gen_ai.evaluation.explanation"])
+    assert CANARY not in str(attributes)
+
+
+def test_whole_number_score_leaves_as_a_double() -> None:
+    assert type(event_attributes(report(), verdict(given=score(1)))["gen_ai.evaluation.score.value"]) is float
+
+
+def test_verdict_without_score_or_failure_has_no_explanation() -> None:
+    without = verdict(Label.INCONCLUSIVE, failed=True)
+    bare = type(without)(
+        evaluation_id="1",
+        criteria="c",
+        criteria_version="1",
+        evaluator="e",
+        evaluator_id="e",
+        label=Label.INCONCLUSIVE,
+        score=None,
+    )
+    assert "gen_ai.evaluation.explanation" not in event_attributes(report(), bare)
+
+
+@pytest.mark.parametrize("values", list(ExplainValues))
+def test_justification_that_raises_costs_only_its_explanation(values: ExplainValues) -> None:
+    attributes = event_attributes(report(), verdict(given=score(justification=BrokenJustification())), values=values)
+    assert attributes["gen_ai.evaluation.score.value"] == 0.5
+    assert "KeyError" in str(attributes["gen_ai.evaluation.explanation"])
+    assert CANARY not in str(attributes)
+
+
+def test_values_show_only_on_request() -> None:
+    assert CANARY not in explanation(verdict())
+    assert CANARY not in explanation(inconclusive())
+    assert CANARY in explanation(verdict(), values=ExplainValues.CLIP)
+    assert CANARY in explanation(verdict(), values=ExplainValues.FULL)
+
+
+def test_details_are_json_of_any_mapping_and_sequence() -> None:
+    details = {"lcs": ("a", "b"), "frozen": MappingProxyType({"x": frozenset({1})}), "bytes": b"\x01", "odd": CANARY.__class__}
+    text = explanation(verdict(given=score(justification=FakeJustification(values=details))), values=ExplainValues.CLIP)
+    assert json.loads(text) == {"lcs": ["a", "b"], "frozen": {"x": [1]}, "bytes": [1], "odd": "<class 'str'>"}
+
+
+@pytest.mark.parametrize(
+    ("values", "limit"),
+    [
+        pytest.param(ExplainValues.OFF, CLIP_BYTES, id="off"),
+        pytest.param(ExplainValues.CLIP, CLIP_BYTES, id="clip"),
+        pytest.param(ExplainValues.FULL, FULL_BYTES, id="full"),
+    ],
+)
+@pytest.mark.parametrize("letter", ["a", "\u00e9", "\u6771", "\U0001f40d"], ids=["1-byte", "2-bytes", "3-bytes", "4-bytes"])
+def test_explanation_is_cut_at_its_bound_with_a_sign(values: ExplainValues, limit: int, letter: str) -> None:
+    text = letter * 100_000
+    got = explanation(verdict(given=score(justification=FakeJustification(line=text, values={"a": text}))), values=values)
+    assert limit - 6 <= len(got.encode()) <= limit
+    assert got.endswith(f"{letter}...")
+
+
+def test_explanation_of_exactly_the_bound_is_whole() -> None:
+    text = "a" * CLIP_BYTES
+    assert explanation(verdict(given=score(justification=FakeJustification(line=text)))) == text
+
+
+def test_rendering_stops_at_the_bound_however_much_there_is() -> None:
+    class Endless:
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def __str__(self) -> str:
+            self.asked += 1
+            return "x" * 100
+
+    endless = Endless()
+    values = {"calls": [endless] * 1_000_000}
+    explanation(verdict(given=score(justification=FakeJustification(values=values))), values=ExplainValues.FULL)
+    assert endless.asked < FULL_BYTES / 100 + 1
+
+
+def test_details_nested_beyond_reason_cost_only_the_explanation() -> None:
+    nested: object = 1
+    for _ in range(100_000):
+        nested = [nested]
+    text = explanation(verdict(given=score(justification=FakeJustification(values={"deep": nested}))), values=ExplainValues.FULL)
+    # Either it ends at the bound before it is too deep, or it is too deep; both are answers.
+    assert text.endswith("...") or "RecursionError" in text
+
+
+@given(st.text(st.characters(), max_size=600))
+def test_every_name_and_explanation_can_be_encoded(text: str) -> None:
+    assert len(clean_name(text)) <= 255
+    clean_name(text).encode()
+    for values in ExplainValues:
+        explanation(verdict(given=score(justification=FakeJustification(line=text, values={text: text}))), values=values).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "clean"),
+    [
+        pytest.param("", "", id="empty"),
+        pytest.param("search", "search", id="plain"),
+        pytest.param("\ud83d\ude00 \u00e9", "?? \u00e9", id="lone-surrogates"),
+        pytest.param("x" * 300, "x" * 255, id="long"),
+    ],
+)
+def test_clean_name(name: str, clean: str) -> None:
+    assert clean_name(name) == clean
+
+
+def test_sixteen_verdicts_are_all_on_the_span() -> None:
+    verdicts = [verdict(evaluator=f"e{number}") for number in range(16)]
+    events = span_events(verdicts, [event_attributes(report(), item) for item in verdicts])
+    assert [event.attributes["gen_ai.evaluation.name"] for event in events] == [f"e{number}" for number in range(16)]
+    assert {event.name for event in events} == {"gen_ai.evaluation.result"}
+
+
+def test_beyond_sixteen_the_least_urgent_verdicts_are_summed_up() -> None:
+    verdicts = [
+        *(verdict(Label.PASS, evaluator=f"p{number}") for number in range(20)),
+        *(inconclusive(evaluator=f"i{number}") for number in range(15)),
+        *(verdict(Label.FAIL, evaluator=f"f{number}") for number in range(3)),
+    ]
+    events = span_events(verdicts, [event_attributes(report(), item) for item in verdicts])
+    assert len(events) == 17
+    shown = [event.attributes["gen_ai.evaluation.name"] for event in events[:16]]
+    assert shown == [*(f"f{number}" for number in range(3)), *(f"i{number}" for number in range(13))]
+    assert events[16].name == "toolcall_eval.omitted_results"
+    assert events[16].attributes == {
+        "toolcall_eval.omitted": 22,
+        "toolcall_eval.omitted.fail": 0,
+        "toolcall_eval.omitted.inconclusive": 2,
+        "toolcall_eval.omitted.pass": 20,
+    }
+
+
+def test_no_verdicts_make_no_events() -> None:
+    assert span_events([], []) == []
+
+
+def test_span_says_what_its_verdicts_have_in_common() -> None:
+    assert span_attributes(report(trigger=Trigger.IDLE_TIMEOUT, doubts=[Doubt.NO_ROOT], revision=1)) == {
+        "toolcall_eval.revision": 1,
+        "toolcall_eval.trigger": "idle_timeout",
+        "toolcall_eval.completeness": "partial",
+        "toolcall_eval.completeness_reasons": ("no_root",),
+        "gen_ai.agent.name": "weather_agent",
+    }
+    assert span_attributes(report(agent=None)) == {
+        "toolcall_eval.revision": 0,
+        "toolcall_eval.trigger": "root_span",
+        "toolcall_eval.completeness": "complete",
+    }

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import pytest
+
+from otel_toolcall_eval.emission.otlp import (
+    OtlpProtocol,
+    OtlpSettings,
+    Signal,
+    Target,
+    find_target,
+    is_own_address,
+    log_exporter,
+    metric_exporter,
+    span_exporter,
+)
+from otel_toolcall_eval.errors import SettingsError
+
+NOTHING = OtlpSettings()
+FILE = OtlpSettings(endpoint="http://file:4317")
+BASE = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+@pytest.mark.parametrize(
+    ("settings", "environ", "endpoint", "protocol"),
+    [
+        pytest.param(FILE, {}, "http://file:4317", "grpc", id="file"),
+        pytest.param(OtlpSettings(endpoint=" http://file:4317 "), {}, "http://file:4317", "grpc", id="blanks-around"),
+        pytest.param(FILE, {BASE: "http://env:4317"}, "http://env:4317", "grpc", id="environment-before-file"),
+        pytest.param(FILE, {BASE: ""}, "http://file:4317", "grpc", id="empty-is-unset"),
+        pytest.param(NOTHING, {BASE: "http://env:4318"}, "http://env:4318/v1/traces", "http/protobuf", id="http-by-port"),
+        pytest.param(NOTHING, {BASE: "http://env:4318/"}, "http://env:4318/v1/traces", "http/protobuf", id="slash-at-the-end"),
+        pytest.param(NOTHING, {BASE: "https://env/otlp"}, "https://env/otlp", "grpc", id="no-port"),
+        pytest.param(NOTHING, {BASE: "env:4317"}, "env:4317", "grpc", id="grpc-without-scheme"),
+        pytest.param(
+            NOTHING,
+            {BASE: "https://env/otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+            "https://env/otlp/v1/traces",
+            "http/protobuf",
+            id="protocol-of-all",
+        ),
+        pytest.param(
+            NOTHING,
+            {BASE: "http://env:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"},
+            "http://env:4318",
+            "grpc",
+            id="protocol-of-the-signal-first",
+        ),
+        pytest.param(
+            NOTHING,
+            {BASE: "http://env:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://own:4318/custom"},
+            "http://own:4318/custom",
+            "http/protobuf",
+            id="own-endpoint-is-taken-as-it-is",
+        ),
+        pytest.param(
+            OtlpSettings(endpoint="http://f:1", protocol="http/protobuf"), {}, "http://f:1/v1/traces", "http/protobuf", id="file-protocol"
+        ),
+        pytest.param(NOTHING, {BASE: "http://[::1]:4318"}, "http://[::1]:4318/v1/traces", "http/protobuf", id="ipv6"),
+    ],
+)
+def test_target_is_what_is_set_first(settings: OtlpSettings, environ: dict[str, str], endpoint: str, protocol: str) -> None:
+    target = find_target(Signal.TRACES, settings, environ)
+    assert target is not None
+    assert (target.endpoint, target.protocol.value) == (endpoint, protocol)
+
+
+@pytest.mark.parametrize(
+    ("settings", "environ"),
+    [
+        pytest.param(NOTHING, {}, id="nothing-is-named"),
+        pytest.param(OtlpSettings(endpoint=" "), {BASE: " "}, id="blanks"),
+        pytest.param(NOTHING, {"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://env:4317"}, id="another-signal-only"),
+        pytest.param(FILE, {"OTEL_TRACES_EXPORTER": "None"}, id="switched-off"),
+        pytest.param(FILE, {"OTEL_SDK_DISABLED": "TRUE"}, id="sdk-disabled"),
+    ],
+)
+def test_nothing_is_sent_unless_an_endpoint_is_named(settings: OtlpSettings, environ: dict[str, str]) -> None:
+    assert find_target(Signal.TRACES, settings, environ) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "environ", "words"),
+    [
+        pytest.param(NOTHING, {BASE: "http://:4317"}, BASE, id="no-host"),
+        pytest.param(NOTHING, {BASE: "http://host:port"}, BASE, id="port-is-no-number"),
+        pytest.param(NOTHING, {BASE: "http://[::1"}, BASE, id="brackets"),
+        pytest.param(NOTHING, {BASE: "ftp://host"}, BASE, id="scheme"),
+        pytest.param(OtlpSettings(endpoint="http://host:99999"), {}, "export.otlp.endpoint", id="port-out-of-range"),
+        pytest.param(FILE, {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "OTEL_EXPORTER_OTLP_PROTOCOL", id="json"),
+        pytest.param(OtlpSettings(endpoint="http://f:1", protocol="udp"), {}, "export.otlp.protocol", id="protocol-of-the-file"),
+        pytest.param(OtlpSettings(endpoint="host:4318"), {}, "write http://host:4318", id="http-without-scheme"),
+    ],
+)
+def test_endpoint_that_cannot_be_used_is_refused_by_name(settings: OtlpSettings, environ: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        find_target(Signal.TRACES, settings, environ)
+    assert words in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def _target(endpoint: str, protocol: OtlpProtocol = OtlpProtocol.GRPC, signal: Signal = Signal.TRACES) -> Target:
+    return Target(signal=signal, endpoint=endpoint, protocol=protocol, origin="test")
+
+
+@pytest.mark.parametrize(
+    ("target", "listening", "expected"),
+    [
+        pytest.param(_target("http://127.0.0.1:4317"), ("127.0.0.1", 4317), True, id="equal"),
+        pytest.param(_target("http://localhost:4317"), ("127.0.0.1", 4317), True, id="localhost"),
+        pytest.param(_target("localhost:4317"), ("0.0.0.0", 4317), True, id="every-address"),  # noqa: S104 - compared, not bound
+        pytest.param(_target("http://[::1]:4317"), ("::", 4317), True, id="ipv6"),
+        pytest.param(_target("localhost"), ("127.0.0.1", 4317), True, id="default-port-grpc"),
+        pytest.param(_target("http://sidecar:4317"), ("sidecar", 4317), True, id="equal-names"),
+        pytest.param(_target("http://127.0.0.1/v1/traces", OtlpProtocol.HTTP), ("127.0.0.1", 80), True, id="default-port-http"),
+        pytest.param(_target("https://127.0.0.1/v1/traces", OtlpProtocol.HTTP), ("127.0.0.1", 443), True, id="default-port-https"),
+        pytest.param(_target("http://127.0.0.1:4319"), ("127.0.0.1", 4317), False, id="another-port"),
+        pytest.param(_target("http://collector:4317"), ("127.0.0.1", 4317), False, id="another-host"),
+        pytest.param(_target("http://10.0.0.7:4317"), ("127.0.0.1", 4317), False, id="another-address"),
+    ],
+)
+def test_own_address_is_known(target: Target, listening: tuple[str, int], expected: bool) -> None:  # noqa: FBT001 - a table's column
+    assert is_own_address(target, [listening]) is expected
+
+
+@pytest.mark.parametrize("protocol", list(OtlpProtocol))
+@pytest.mark.parametrize("build", [span_exporter, metric_exporter, log_exporter], ids=["traces", "metrics", "logs"])
+def test_environment_that_exporters_refuse_is_a_settings_error(
+    build: object, protocol: OtlpProtocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signal = {span_exporter: Signal.TRACES, metric_exporter: Signal.METRICS, log_exporter: Signal.LOGS}[build]  # type: ignore[index]
+    # gRPC exporters refuse an unknown compression; those over HTTP warn of it, and refuse a credential provider that is not there.
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "zip")
+    monkeypatch.setenv("OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER", "nobody")
+    with pytest.raises(SettingsError, match=r"OTLP exporter of \w+ \(test\): it can't be built: .*; check the OTEL_EXPORTER_OTLP_"):
+        build(_target("http://127.0.0.1:4318/v1/x", protocol, signal))  # type: ignore[operator]
