@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -49,19 +48,32 @@ class CallReader(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class SpanCounts:
-    """Counts of spans since the start. ``received = relevant + ignored + duplicate + conflict + rejected`` at every moment."""
+COUNTED = ("relevant", "ignored", "duplicate", "conflict", "late", "dropped")
 
-    received: Counter[str] = field(default_factory=Counter)  # by transport
-    rejected: Counter[str] = field(default_factory=Counter)  # by transport
-    own: int = 0  # of our own scope: not received in the sense above
-    relevant: int = 0
-    ignored: int = 0
-    duplicate: int = 0
-    conflict: int = 0
-    late: int = 0
-    beyond_limit: int = 0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanCounts:
+    """Counts of spans since the start, never changed but replaced, so that any thread reads those of one moment.
+
+    ``received = relevant + ignored + duplicate + conflict + rejected`` holds at every moment, for each transport.
+
+    Attributes:
+        by: what became of spans, and the transport that they came by, to their number.
+    """
+
+    by: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def total(self, what: str) -> int:
+        """Return a number over all transports."""
+        return sum(number for (counted, _), number in self.by.items() if counted == what)
+
+    def plus(self, transport: str, result: AddResult, *, rejected: int) -> SpanCounts:
+        """Return the counts after one more request."""
+        by = {**self.by}
+        found = {"received": result.received + rejected, "rejected": rejected, **{what: getattr(result, what) for what in COUNTED}}
+        for what, number in found.items():
+            by[what, transport] = by.get((what, transport), 0) + number
+        return SpanCounts(by=by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +164,7 @@ class Pipeline:
         """
         foreign = [span for span in spans if span.scope.name != OWN_SCOPE]
         result = self._buffer.add(foreign, now_ns=now_ns, open_spans=open_spans)
-        counts = self.counts
-        counts.received[transport] += result.received + rejected
-        counts.rejected[transport] += rejected
-        for name in ("relevant", "ignored", "duplicate", "conflict", "late", "beyond_limit"):
-            setattr(counts, name, getattr(counts, name) + getattr(result, name))
+        self.counts = self.counts.plus(transport, result, rejected=rejected)
         return result
 
     def next_due_ns(self) -> int | None:

@@ -167,21 +167,13 @@ class Worker:
 
     def counts(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], int]:
         """Return what happened since the start: instrument name and attributes to a number. May be called from any thread."""
-        spans = self.pipeline.counts
         found: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {
-            ("toolcall_eval.spans.relevant", ()): spans.relevant,
-            ("toolcall_eval.spans.ignored", ()): spans.ignored,
-            ("toolcall_eval.spans.duplicate", ()): spans.duplicate,
-            ("toolcall_eval.spans.conflict", ()): spans.conflict,
-            ("toolcall_eval.spans.late", ()): spans.late,
             ("toolcall_eval.traces.active", ()): self.pipeline.open_traces,
             ("toolcall_eval.traces.memory", ()): self.pipeline.buffered_bytes,
             ("toolcall_eval.failures", ()): self.failures,
         }
-        for transport, number in dict(spans.received).items():
-            found["toolcall_eval.spans.received", (("transport", transport),)] = number
-        for transport, number in dict(spans.rejected).items():
-            found["toolcall_eval.spans.rejected", (("transport", transport),)] = number
+        for (what, transport), number in self.pipeline.counts.by.items():
+            found[f"toolcall_eval.spans.{what}", (("transport", transport),)] = number
         with self._wake:
             refused = dict(self._refused)
         for (transport, reason), number in refused.items():

@@ -106,7 +106,7 @@ def test_failing_reader_costs_its_trace_the_scores_and_says_so() -> None:
 def test_own_telemetry_is_never_grouped_counted_or_judged() -> None:
     pipe = pipeline(criteria_set())
     pipe.add([span(1, tool="a", scope=OWN_SCOPE)], now_ns=0, transport="grpc")
-    assert (pipe.open_traces, sum(pipe.counts.received.values())) == (0, 0)
+    assert (pipe.open_traces, pipe.counts.total("received")) == (0, 0)
 
 
 def test_counts_add_up_over_transports() -> None:
@@ -114,8 +114,10 @@ def test_counts_add_up_over_transports() -> None:
     pipe.add([span(1), span(1), span(2, parent=1, tool="a")], now_ns=0, transport="grpc", rejected=2)
     pipe.add([span(2, parent=1, tool="b")], now_ns=0, transport="http")
     counts = pipe.counts
-    assert (dict(counts.received), dict(counts.rejected)) == ({"grpc": 5, "http": 1}, {"grpc": 2, "http": 0})
-    assert (counts.relevant, counts.ignored, counts.duplicate, counts.conflict) == (1, 1, 1, 1)
+    assert {what: number for (what, transport), number in counts.by.items() if transport == "grpc"} == {
+        **{"received": 5, "rejected": 2, "relevant": 1, "ignored": 1, "duplicate": 1, "conflict": 0, "late": 0, "dropped": 0},
+    }
+    assert {what: counts.total(what) for what in ("received", "rejected", "conflict")} == {"received": 6, "rejected": 2, "conflict": 1}
 
 
 def test_trace_bound_by_id_is_judged_by_what_it_was_bound_to() -> None:
@@ -190,4 +192,4 @@ def test_revision_is_reported_only_if_a_verdict_changed() -> None:
     (second,) = pipe.pop_due(now_ns=41 * second_ns)
     assert [(r.revision, r.verdicts[0].label) for r in (first, second)] == [(0, Label.PASS), (1, Label.FAIL)]
     assert first.verdicts[0].evaluation_id != second.verdicts[0].evaluation_id
-    assert pipe.counts.late == 2
+    assert pipe.counts.total("late") == 2

@@ -22,7 +22,7 @@ class Arrival(StrEnum):
     """What became of a span that arrived. Each span has exactly one, so the counts add up to what was received."""
 
     KEPT = "kept"
-    BEYOND_LIMIT = "beyond_limit"  # counted, not kept: the trace is at its bound
+    DROPPED = "dropped"  # counted, not kept: the trace is at its bound
     DUPLICATE = "duplicate"  # an equal copy: exporters resend a whole batch after a timeout
     CONFLICT = "conflict"  # another copy under the same ID
 
@@ -77,7 +77,7 @@ class OpenTrace:
         full = self.size_bytes + span.size_bytes > max_bytes or (relevant and self._relevant >= span_limit)
         if full and not span.is_root:  # the root carries the verdict and tells the agent, so it's kept in any case
             self.truncated = True
-            return Arrival.BEYOND_LIMIT
+            return Arrival.DROPPED
         self._relevant += relevant
         self.news |= relevant or span.span_id in self._awaited or (self.root_ns is None and span.is_root)
         self._keep(span)

@@ -49,7 +49,7 @@ class BufferLimits:
 class AddResult:
     """What became of the spans of one call: ``received = relevant + ignored + duplicate + conflict``.
 
-    ``late`` and ``beyond_limit`` spans are counted as relevant or ignored, too.
+    ``late`` and ``dropped`` spans are counted as relevant or ignored, too.
     """
 
     received: int = 0
@@ -59,7 +59,7 @@ class AddResult:
     conflict: int = 0
     late: int = 0
     late_ages_ns: list[int] = field(default_factory=list)  # how long after the verdict, one for each late span
-    beyond_limit: int = 0
+    dropped: int = 0
 
 
 class TraceBuffer:
@@ -195,7 +195,7 @@ class TraceBuffer:
         if arrival is Arrival.CONFLICT:
             result.conflict += 1
         else:
-            result.beyond_limit += arrival is Arrival.BEYOND_LIMIT
+            result.dropped += arrival is Arrival.DROPPED
             self._count(result, relevant=relevant)
 
     def _account(self, trace: OpenTrace, grown_bytes: int, now_ns: int) -> None:

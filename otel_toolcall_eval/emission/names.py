@@ -214,6 +214,7 @@ SPANS_RECEIVED: Final = _spans("received", "Spans that arrived, whatever became 
 SPANS_RELEVANT: Final = _spans("relevant", "Spans that were kept because a verdict may depend on them.")
 SPANS_IGNORED: Final = _spans("ignored", "Spans that no verdict depends on.")
 SPANS_LATE: Final = _spans("late", "Spans that came after their trace was decided; they are counted as relevant or ignored too.")
+SPANS_DROPPED: Final = _spans("dropped", "Spans that were not kept, to stay within the bounds; they are counted as relevant or ignored too.")
 SPANS_DUPLICATE: Final = _spans("duplicate", "Second copies of spans.")
 SPANS_CONFLICT: Final = _spans("conflict", "Second spans with the ID of another one and other content.")
 SPANS_REJECTED: Final = _spans("rejected", "Spans that could not be used; the sender was told.", REASON)
@@ -253,6 +254,7 @@ OBSERVED: Final = (
     SPANS_RELEVANT,
     SPANS_IGNORED,
     SPANS_LATE,
+    SPANS_DROPPED,
     SPANS_DUPLICATE,
     SPANS_CONFLICT,
     SPANS_REJECTED,

@@ -308,7 +308,7 @@ def test_span_limit_is_counted_and_named_and_the_root_is_kept() -> None:
     buf = buffer(limits=BufferLimits(span_limit=3))
     result = buf.add([span(n, parent=1, tool="loop") for n in range(2, 12)], now_ns=0)
     buf.add([span(1, tool="root-is-a-tool-too")], now_ns=1)
-    assert (result.relevant, result.beyond_limit) == (10, 7)
+    assert (result.relevant, result.dropped) == (10, 7)
     (trace,) = buf.pop_due(now_ns=QUIET_NS + 1)
     assert trace.doubts == (Doubt.SPAN_LIMIT,)
     assert len(trace.spans) == 4

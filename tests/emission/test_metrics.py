@@ -343,8 +343,7 @@ def test_counts_are_observed_under_their_names_and_of_one_moment(recorded: Recor
 def test_every_count_of_the_worker_is_known(recorded: Recorded) -> None:
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [])
     worker.refuse("grpc", "queue_full")
-    worker.pipeline.counts.received["grpc"] += 1
-    worker.pipeline.counts.rejected["grpc"] += 1
+    worker.pipeline.add([], now_ns=0, transport="grpc", rejected=1)
     instruments = {instrument.name: {attribute.name for attribute in instrument.attributes} for instrument in names.OBSERVED}
     observe(recorded.provider, worker)
     metrics = recorded.metrics()
