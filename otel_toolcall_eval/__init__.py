@@ -1,22 +1,27 @@
 """Evaluates how agents call tools, from their OpenTelemetry spans.
 
-These names are the promise; the rooms behind them may move.
+These names are the promise; the rooms behind them may move. Each is imported when it is first used, so that an agent which
+imports this package, and uses it only where it is configured, starts as fast as before.
 """
 
 from __future__ import annotations
 
-from otel_toolcall_eval.api import (
-    AgentExecution,
-    EvaluationResult,
-    ToolCallArgsEvaluator,
-    ToolCallCountEvaluator,
-    ToolCallOrderEvaluator,
-    ToolCallOutputEvaluator,
-    evaluate,
-)
-from otel_toolcall_eval.errors import CriteriaError, SettingsError, ToolCallEvalError
-from otel_toolcall_eval.model.score import Label
-from otel_toolcall_eval.processor import ToolCallEvalSpanProcessor
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.api import (
+        AgentExecution,
+        EvaluationResult,
+        ToolCallArgsEvaluator,
+        ToolCallCountEvaluator,
+        ToolCallOrderEvaluator,
+        ToolCallOutputEvaluator,
+        evaluate,
+    )
+    from otel_toolcall_eval.errors import CriteriaError, SettingsError, ToolCallEvalError
+    from otel_toolcall_eval.model.score import Label
+    from otel_toolcall_eval.processor import ToolCallEvalSpanProcessor
 
 __all__ = [
     "AgentExecution",
@@ -32,3 +37,26 @@ __all__ = [
     "ToolCallOutputEvaluator",
     "evaluate",
 ]
+
+_HOMES = {
+    "CriteriaError": "errors",
+    "Label": "model.score",
+    "SettingsError": "errors",
+    "ToolCallEvalError": "errors",
+    "ToolCallEvalSpanProcessor": "processor",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for."""
+    if name not in __all__:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    value: object = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'api')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__

@@ -1,0 +1,42 @@
+"""``otel_toolcall_eval`` is the promise: what stands in ``__all__`` is there, and importing it costs next to nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, assert_type
+
+import pytest
+
+import otel_toolcall_eval
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+
+def test_names_are_sorted_and_there() -> None:
+    assert otel_toolcall_eval.__all__ == sorted(otel_toolcall_eval.__all__)
+    assert dir(otel_toolcall_eval) == otel_toolcall_eval.__all__
+    for name in otel_toolcall_eval.__all__:
+        assert getattr(otel_toolcall_eval, name).__name__ == name
+
+
+def test_other_names_are_not() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Pipeline'"):
+        otel_toolcall_eval.Pipeline  # noqa: B018 - the access is what is tested  # type: ignore[attr-defined]
+
+
+def test_import_alone_loads_neither_the_sdk_nor_pydantic() -> None:
+    code = "import sys, otel_toolcall_eval; print(sorted({'pydantic', 'opentelemetry', 'grpc', 'ruamel'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+def never_run_but_type_checked(spans: list[ReadableSpan]) -> None:
+    """Use the public names as users do; mypy reads it, nothing runs it."""
+    results = otel_toolcall_eval.evaluate(spans, {"tool-call-count": {"tool_calls_count": {"a": ("=", 1)}}})
+    assert_type(results["tool-call-count"].score, float)
+    assert_type(results["tool-call-count"].label, otel_toolcall_eval.Label)
+    evaluator = otel_toolcall_eval.ToolCallOrderEvaluator(id="order", config={"strict": True})
+    assert_type(evaluator.evaluate(spans, {"tool_calls_order": ["a"]}), otel_toolcall_eval.EvaluationResult)
+    processor = otel_toolcall_eval.ToolCallEvalSpanProcessor(criteria=["a.yaml", "evals"])
+    processor.bind(1, "criteria")
