@@ -1,0 +1,248 @@
+"""What criteria files look like: evaluator files, eval sets, and the criteria of each evaluator, in both spellings.
+
+Source: guides/sample-weather-tools.md and the four evaluator guides for the sample's own keys; ``match``, ``pass_threshold``,
+``include``, ``matching``, ``parallel`` and inline ``evaluators`` are ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Protocol, cast
+
+from pydantic import Field
+
+from otel_toolcall_eval.model.criteria import (
+    JUDGED_KINDS,
+    JUDGED_PHASES,
+    ArgsCriteria,
+    ArgsExpectation,
+    CountCriteria,
+    CountExpectation,
+    Include,
+    Matching,
+    OrderCriteria,
+    OutputCriteria,
+    OutputExpectation,
+    Parallel,
+)
+from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
+from otel_toolcall_eval.settings.fields import (
+    Count,
+    Flag,
+    GivenName,
+    GivenNames,
+    GivenShare,
+    Name,
+    Object,
+    Whatever,
+    choice,
+    choices,
+    list_schema_of,
+    schema_of,
+)
+from otel_toolcall_eval.settings.shape import Shape, ShapeT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_toolcall_eval.model.criteria import Criteria
+    from otel_toolcall_eval.model.tool_call import Json
+
+
+class CountShape(Shape):
+    """Criteria of ToolCallCountEvaluator."""
+
+    tool_calls_count: dict[Name, Count] = Field(
+        min_length=1,
+        description='For each tool, an operator and a count: {"get_weather": [">=", 1]}. The tool "*" counts every call.',
+    )
+
+
+class OrderShape(Shape):
+    """Criteria of ToolCallOrderEvaluator."""
+
+    tool_calls_order: list[Name] = Field(
+        min_length=1, description="Names of the tools in the expected order; a name may stand several times."
+    )
+
+
+class ExpectedCallShape(Shape):
+    """A call that is expected with these arguments."""
+
+    name: Name = Field(description="Exact name of the tool.")
+    args: Object = Field(description="Expected arguments; {} for a call without any.")
+    id: Name | None = Field(default=None, description="ID that the call has to carry.")
+
+
+class ArgsShape(Shape):
+    """Criteria of ToolCallArgsEvaluator."""
+
+    tool_calls: list[ExpectedCallShape] = Field(min_length=1, description="Expected calls with their arguments.")
+
+
+class ExpectedOutputShape(Shape):
+    """A call that is expected to return this."""
+
+    name: Name = Field(description="Exact name of the tool.")
+    output: Whatever = Field(description="Expected output: text, or any JSON value.")
+    id: Name | None = Field(default=None, description="ID that the call has to carry.")
+
+
+class OutputShape(Shape):
+    """Criteria of ToolCallOutputEvaluator."""
+
+    tool_outputs: list[ExpectedOutputShape] = Field(min_length=1, description="Expected outputs.")
+
+
+class IncludeShape(Shape):
+    """Which calls are judged at all."""
+
+    kinds: Annotated[frozenset[CallKind], choices(CallKind), list_schema_of(CallKind)] = Field(
+        default_factory=lambda: JUDGED_KINDS,
+        description="Kinds of calls; without it all but control (final answers, handoffs).",
+    )
+    phases: Annotated[frozenset[CallPhase], choices(CallPhase), list_schema_of(CallPhase)] = Field(
+        default_factory=lambda: JUDGED_PHASES,
+        description="How far calls came; without it only executed ones.",
+    )
+
+    def build(self) -> Include:
+        """Return it in our own form."""
+        return Include(kinds=self.kinds, phases=self.phases)
+
+
+class CriteriaReader(Protocol):
+    """Reads raw criteria as a shape; reports what is wrong and returns None if they don't fit."""
+
+    def __call__(self, shape: type[ShapeT], raw: object, /) -> ShapeT | None:
+        """Return the shape, or None."""
+        ...
+
+
+class ConfigShape(Shape):
+    """``evaluatorConfig`` of any of our evaluators. What has a default may be left out, but not be null (count-config-strict-null)."""
+
+    name: GivenName = Field(default=None, description="Name that scores are emitted under; the evaluator's name, else its ID, if left out.")
+    strict: Flag = Field(default=False, description="Make the score all or nothing.")
+    pass_threshold: GivenShare = Field(default=None, description="Least score that is labelled pass; 1.0 if left out.")
+    include: IncludeShape = Field(default_factory=IncludeShape, description="Which calls are judged at all.")
+    default_evaluation_criteria: Whatever = Field(default=None, description="Criteria for items that give none of their own.")
+
+    def criteria(self, raw: object, read: CriteriaReader) -> Criteria | None:
+        """Return criteria under this configuration, or None if they don't fit."""
+        raise NotImplementedError
+
+
+class CountConfig(ConfigShape):
+    """``evaluatorConfig`` of ToolCallCountEvaluator."""
+
+    def criteria(self, raw: object, read: CriteriaReader) -> CountCriteria | None:
+        """Return criteria under this configuration, or None if they don't fit."""
+        shape = read(CountShape, raw)
+        if shape is None:
+            return None
+        expectations = (
+            CountExpectation(tool=tool, operator=operator, count=count) for tool, (operator, count) in shape.tool_calls_count.items()
+        )
+        return CountCriteria(expectations=tuple(expectations), strict=self.strict)
+
+
+class OrderConfig(ConfigShape):
+    """``evaluatorConfig`` of ToolCallOrderEvaluator."""
+
+    parallel: Annotated[Parallel, choice(Parallel), schema_of(Parallel)] = Field(
+        default=Parallel.START_TIME,
+        description="Calls that overlap in time: start_time keeps them in order of start, any lets any order count.",
+    )
+
+    def criteria(self, raw: object, read: CriteriaReader) -> OrderCriteria | None:
+        """Return criteria under this configuration, or None if they don't fit."""
+        shape = read(OrderShape, raw)
+        if shape is None:
+            return None
+        return OrderCriteria(expected=tuple(shape.tool_calls_order), strict=self.strict, parallel=self.parallel)
+
+
+class _PairingConfig(ConfigShape):
+    """What the two evaluators have in common that pair calls."""
+
+    matching: Annotated[Matching, choice(Matching), schema_of(Matching)] = Field(
+        default=Matching.MAXIMUM,
+        description="Pair expected and actual calls of one name so that as many as possible match (maximum), or by position (positional).",
+    )
+
+
+class ArgsConfig(_PairingConfig):
+    """``evaluatorConfig`` of ToolCallArgsEvaluator."""
+
+    subset: Flag = Field(default=False, description="Let actual calls have more arguments than expected.")
+
+    def criteria(self, raw: object, read: CriteriaReader) -> ArgsCriteria | None:
+        """Return criteria under this configuration, or None if they don't fit."""
+        shape = read(ArgsShape, raw)
+        if shape is None:
+            return None
+        expectations = (
+            ArgsExpectation(tool=call.name, arguments=cast("Mapping[str, Json]", call.args), call_id=call.id) for call in shape.tool_calls
+        )
+        return ArgsCriteria(expectations=tuple(expectations), strict=self.strict, subset=self.subset, matching=self.matching)
+
+
+class OutputConfig(_PairingConfig):
+    """``evaluatorConfig`` of ToolCallOutputEvaluator."""
+
+    def criteria(self, raw: object, read: CriteriaReader) -> OutputCriteria | None:
+        """Return criteria under this configuration, or None if they don't fit."""
+        shape = read(OutputShape, raw)
+        if shape is None:
+            return None
+        expectations = (OutputExpectation(tool=call.name, output=cast("Json", call.output), call_id=call.id) for call in shape.tool_outputs)
+        return OutputCriteria(expectations=tuple(expectations), strict=self.strict, matching=self.matching)
+
+
+class EvaluatorShape(Shape):
+    """An evaluator file, or a member of an eval set's inline ``evaluators``."""
+
+    version: Whatever = Field(default=None, description="Version of the format; not looked at.")
+    id: Name = Field(description="Name that eval sets use for the evaluator.")
+    name: Name | None = Field(default=None, description="Name for people; scores are emitted under it if the configuration has no name.")
+    description: Whatever = Field(default=None, description="For people.")
+    evaluator_type_id: Name = Field(
+        description="Which evaluator it is: tool-call-count, -order, -args or -output, with or without uipath-."
+    )
+    evaluator_config: Whatever = Field(default=None, description="Its configuration; null is the same as {}.")
+
+
+class EvalSetShape(Shape):
+    """An eval set. Its members are checked one by one, so that one bad item does not hide the others' faults."""
+
+    version: Whatever = Field(default=None, description="Version of the format; not looked at.")
+    id: Whatever = Field(default=None, description="For people.")
+    name: Whatever = Field(default=None, description="For people.")
+    description: Whatever = Field(default=None, description="For people.")
+    evaluator_refs: list[Name] = Field(default=[], description="The evaluators of this set; empty or left out: those that the items name.")
+    evaluators: list[Whatever] = Field(default=[], description="Evaluators of this file alone.")
+    evaluations: list[Whatever] = Field(default=[], description="The items.")
+
+
+class EvalItemShape(Shape):
+    """An item of an eval set: what traces of one kind are held against."""
+
+    id: Name = Field(description="Unique name; what traces name in toolcall_eval.criteria.")
+    name: Name | None = Field(default=None, description="Another name that traces may use.")
+    inputs: Object = Field(
+        default={}, description="A subset of the agent's recorded input: without match, the item judges the traces that have it."
+    )
+    evaluation_criterias: Object = Field(description="Criteria for each evaluator; null or {} means its default criteria.")
+    match: Whatever = Field(default=None, description="Which traces the item judges.")
+    pass_threshold: GivenShare = Field(default=None, description="Least score that is labelled pass, for all evaluators of the item.")
+
+
+class MatchShape(Shape):
+    """``match`` of an item. All conditions have to hold."""
+
+    resource: Object = Field(default={}, description="Attributes that the resource has to have.")
+    service: GivenNames = Field(default=None, description="Value, or list of values, of the resource's service.name.")
+    root_span_name: GivenName = Field(default=None, description="Exact name of the root span.")
+    agent_name: GivenName = Field(default=None, description="Name of the top-most agent.")
+    attributes: Object = Field(default={}, description="Attributes that one span has to have, all of them.")
+    inputs: Object = Field(default={}, description="A subset of the agent's recorded input.")

@@ -1,0 +1,145 @@
+"""Reads a JSON or YAML file into plain values, within bounds, remembering where things stand.
+
+Files are the user's, but a wrong path may lead anywhere: only regular files are opened, and sizes are looked at first.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.settings.place import Findings, Place, Spelling
+from otel_toolcall_eval.settings.plain import to_plain
+from otel_toolcall_eval.settings.suggestion import quoted
+from otel_toolcall_eval.settings.yaml_tree import parse_yaml
+from otel_toolcall_eval.values.integers import read_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from otel_toolcall_eval.settings.place import Step
+
+YAML_SUFFIXES = frozenset({".yaml", ".yml"})
+SUFFIXES = YAML_SUFFIXES | {".json"}
+
+_MIB = 1024 * 1024
+MAX_JSON_BYTES = 16 * _MIB
+MAX_YAML_BYTES = 2 * _MIB
+"""YAML is read at about 140 KB a second, so this takes a quarter of a minute; JSON is read two hundred times as fast."""
+
+_SPLIT = f"split it; JSON may have {MAX_JSON_BYTES // _MIB} MiB, YAML {MAX_YAML_BYTES // _MIB}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A file that was read.
+
+    Attributes:
+        value: plain values: dict with text keys, list, text, numbers, booleans, None.
+        place: its top.
+        yaml: True for YAML, False for JSON.
+    """
+
+    value: object
+    place: Place
+    yaml: bool
+
+
+def read_document(path: Path, findings: Findings) -> Document | None:
+    """Read a file; what is wrong with it goes to ``findings``, and None comes back.
+
+    The format follows the name: ``.yaml`` and ``.yml`` are YAML 1.2 (``on`` and ``no`` are text), everything else is JSON.
+    In both, a key that stands twice is an error, numbers are finite, text is UTF-8, and nesting is bounded.
+    """
+    yaml = path.suffix.lower() in YAML_SUFFIXES
+    place = Place(origin=str(path), spelling=Spelling.SNAKE if yaml else Spelling.CAMEL)
+    text = _read_text(path, place, MAX_YAML_BYTES if yaml else MAX_JSON_BYTES, findings)
+    if text is None:
+        return None
+    known = len(findings.problems)
+    if yaml:
+        value, lines = parse_yaml(text, place, findings)
+        place = Place(origin=place.origin, lines=lines, spelling=place.spelling)
+    else:
+        value = _parse_json(text, place, findings)
+    if len(findings.problems) == known:
+        value = to_plain(value, place, findings)
+    if len(findings.problems) > known:
+        return None
+    return Document(value=value, place=place, yaml=yaml)
+
+
+def _read_text(path: Path, place: Place, limit: int, findings: Findings) -> str | None:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            findings.problem(place, "this is not a regular file", "name a .json or .yaml file")
+            return None
+        if status.st_size > limit:
+            findings.problem(place, f"the file has {status.st_size / _MIB:.1f} MiB, more than {limit // _MIB}", _SPLIT)
+            return None
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a usable path"
+        findings.problem(place, f"the file can't be read ({reason})", "check its name and permissions")
+        return None
+    if len(data) > limit:
+        findings.problem(place, f"the file has grown beyond {limit // _MIB} MiB", _SPLIT)
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        findings.problem(place, f"byte {error.start} is not UTF-8", "save the file as UTF-8")
+        return None
+
+
+def _parse_json(text: str, place: Place, findings: Findings) -> object:
+    twice: list[tuple[Mapping[str, object], str]] = []  # holds the objects, so that their identity stays theirs
+
+    def pairs(members: list[tuple[str, object]]) -> Mapping[str, object]:
+        found = dict(members)
+        if len(found) < len(members):
+            seen: set[str] = set()
+            for key, _ in members:
+                if key in seen:
+                    twice.append((found, key))
+                seen.add(key)
+        return found
+
+    try:
+        value: object = json.loads(text, object_pairs_hook=pairs, parse_int=read_integer)
+    except json.JSONDecodeError as error:
+        where = Place(origin=f"{place.origin}:{error.lineno}")
+        what = "the file is empty" if not text.strip() else f"not valid JSON in column {error.colno}: {error.msg}"
+        findings.problem(where, what, "mend the syntax")
+        return None
+    except RecursionError:
+        findings.problem(place, "the values are nested too deep", "flatten them")
+        return None
+    except ValueError:  # read_integer's: more digits than anyone counts
+        findings.problem(place, "a number is too long", "write it as text")
+        return None
+    if twice:
+        paths = {id(found): path for path, found in _objects(value, ())}
+        for found, key in twice:
+            # An object without a path was itself the value of a key that stands twice.
+            findings.problem(place.at(*paths.get(id(found), ())), f"the key {quoted(key)} stands twice", "remove one of them")
+    return value
+
+
+def _objects(value: object, path: tuple[Step, ...]) -> list[tuple[tuple[Step, ...], object]]:
+    """Return all objects with their paths. Loops, since JSON may be nested as deep as the interpreter allows."""
+    found: list[tuple[tuple[Step, ...], object]] = []
+    waiting: list[tuple[tuple[Step, ...], object]] = [(path, value)]
+    while waiting:
+        here, current = waiting.pop()
+        if isinstance(current, dict):
+            found.append((here, current))
+            waiting.extend(((*here, key), member) for key, member in current.items())
+        elif isinstance(current, list):
+            waiting.extend(((*here, index), member) for index, member in enumerate(current))
+    return found

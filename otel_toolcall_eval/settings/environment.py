@@ -1,0 +1,62 @@
+"""Settings from environment variables.
+
+One rule: ``OTEL_TOOLCALL_EVAL_<SECTION>_<NAME>`` sets ``<section>.<name>`` of the service file, written as there, without quotes.
+An empty variable is not set, as everywhere in OpenTelemetry. Lists of paths are separated as the system's ``PATH`` is.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from otel_toolcall_eval.settings.place import Place
+from otel_toolcall_eval.settings.service_layer import read_layer
+from otel_toolcall_eval.settings.service_shapes import SECTIONS, OtlpShape
+from otel_toolcall_eval.settings.suggestion import nearest, quoted
+from otel_toolcall_eval.settings.units import FROM_TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from otel_toolcall_eval.settings.place import Findings
+
+PREFIX: Final = "OTEL_TOOLCALL_EVAL_"
+CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"
+"""Path of the service file."""
+
+_LISTS = {f"{PREFIX}{name.upper()}": name for name in ("criteria", "dialects")}
+
+
+def _paths() -> Mapping[str, tuple[str, ...]]:
+    leaves: list[tuple[str, ...]] = [(section, name) for section, shape in SECTIONS.items() for name in shape.model_fields]
+    leaves += [("export", "otlp", name) for name in OtlpShape.model_fields]
+    return {PREFIX + "_".join(leaf).upper(): leaf for leaf in leaves}
+
+
+SINGLE_VARIABLES = _paths()
+"""Variables that set one value, with its path in the service file."""
+
+
+def read_environment(environ: Mapping[str, str], findings: Findings) -> Mapping[str, object]:
+    """Return what the environment sets, by name; unknown variables with our prefix are warned about."""
+    values: dict[str, object] = {}
+    for variable in sorted(name for name in environ if name.startswith(PREFIX)):
+        text = environ[variable]
+        if variable == CONFIG_VARIABLE or not text.strip():
+            continue
+        place = Place(origin=variable)
+        if variable in _LISTS:
+            raw: object = {_LISTS[variable]: [path for path in text.split(os.pathsep) if path]}
+        elif variable in SINGLE_VARIABLES:
+            raw = text
+            for step in reversed(SINGLE_VARIABLES[variable]):
+                raw = {step: raw}
+        else:
+            known = (name.removeprefix(PREFIX) for name in (*SINGLE_VARIABLES, *_LISTS, CONFIG_VARIABLE))
+            meant = nearest(variable.removeprefix(PREFIX), known)  # by what is not the same in all of them
+            fix = "remove it" if meant is None else f"did you mean {quoted(PREFIX + meant)}?"
+            findings.warn(place, "this variable sets nothing", fix)
+            continue
+        values.update(read_layer(raw, place, findings, folder=Path(), context=FROM_TEXT))
+    return values

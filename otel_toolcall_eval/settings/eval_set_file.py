@@ -1,0 +1,158 @@
+"""Reads an eval set: each item becomes a criteria set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.model.criteria import CriteriaSet, Reach
+from otel_toolcall_eval.settings.criteria_check import Evaluator, criteria_of
+from otel_toolcall_eval.settings.criteria_shapes import EvalItemShape, EvalSetShape
+from otel_toolcall_eval.settings.evaluator_file import Scope, find, key_of
+from otel_toolcall_eval.settings.evaluator_types import TYPES, Foreign
+from otel_toolcall_eval.settings.match_rules import selector_of
+from otel_toolcall_eval.settings.place import Place
+from otel_toolcall_eval.settings.shape import check, member, place_of
+from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from otel_toolcall_eval.model.criteria import Check, Criteria
+    from otel_toolcall_eval.settings.document import Document
+    from otel_toolcall_eval.settings.evaluator_file import Known
+    from otel_toolcall_eval.settings.place import Findings
+
+_UNCONFIGURED = {
+    kind.evaluator_id: Evaluator(
+        key=kind.class_name,
+        name=kind.class_name,
+        kind=kind,
+        config=kind.config(),
+        default=None,
+        place=Place(origin=""),
+    )
+    for kind in TYPES
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedSet:
+    """A criteria set and where it was read."""
+
+    criteria_set: CriteriaSet
+    place: Place
+
+
+class EvalSetReader:
+    """Reads one eval set."""
+
+    def __init__(self, document: Document, findings: Findings, *, services: frozenset[str], tolerant: bool) -> None:
+        """Read the inline evaluators; the items wait until the evaluators of all files are known."""
+        self.inline = Scope()
+        self._document = document
+        self._findings = findings
+        self._services = services
+        self._tolerant = tolerant
+        self._refs: frozenset[str] = frozenset()
+        for place, raw in self._members("evaluators"):
+            self.inline.add(raw, place, findings, tolerant=tolerant)
+        self.inline.settle_names(findings)
+
+    def read(self, scopes: Sequence[Scope]) -> list[PlacedSet]:
+        """Return the criteria sets of the items.
+
+        Args:
+            scopes: the evaluators of the files, nearest first; inline ones go before them.
+        """
+        within = [self.inline, *scopes]
+        shape = check(EvalSetShape, self._document.value, self._document.place, self._findings, tolerant=self._tolerant)
+        if shape is not None:
+            self._refs = frozenset(key_of(ref) for ref in shape.evaluator_refs)
+            at = place_of(self._document.value, "evaluator_refs", self._document.place)
+            for index, ref in enumerate(shape.evaluator_refs):
+                self._find(ref, at.at(index), within)
+        found = (self._item(raw, place, within) for place, raw in self._members("evaluations"))
+        return [placed for placed in found if placed is not None]
+
+    def _members(self, key: str) -> Iterator[tuple[Place, object]]:
+        """Yield the members of a list at the top with their places, each shown by its ID if it has one."""
+        members = member(self._document.value, key)
+        at = place_of(self._document.value, key, self._document.place)
+        for index, raw in enumerate(members if isinstance(members, list) else ()):
+            identifier = member(raw, "id")
+            shown = identifier if isinstance(identifier, str) and identifier else f"{key}[{index}]"
+            yield at.at(index).shown_as(shown), raw
+
+    def _find(self, identifier: str, place: Place, scopes: Sequence[Scope]) -> Known | None:
+        found = find(identifier, scopes, _UNCONFIGURED)
+        if found is None:
+            known = {*(key for scope in scopes for key in scope.keys), *(kind.class_name for kind in TYPES)}
+            self._findings.problem(place, f"no evaluator has the ID {quoted(identifier)}", use_one_of(identifier, known))
+        return found
+
+    def _item(self, raw: object, place: Place, scopes: Sequence[Scope]) -> PlacedSet | None:
+        shape = check(EvalItemShape, raw, place, self._findings, tolerant=self._tolerant)
+        selector = selector_of(
+            member(raw, "match"),
+            {} if shape is None else shape.inputs,
+            place_of(raw, "match", place),
+            self._findings,
+            services=self._services,
+            unconditional=Reach.FALLBACK if self._tolerant else Reach.UNNAMED,
+        )
+        checks = self._checks(raw, place, scopes, None if shape is None else shape.pass_threshold)
+        if shape is None:
+            return None
+        if not checks:
+            self._findings.warn(place, f"the item {quoted(shape.id)} is left out: nothing in it is evaluated", "give it criteria")
+            return None
+        built = CriteriaSet(
+            name=shape.id,
+            checks=checks,
+            selector=selector,
+            aliases=(shape.name,) if shape.name not in (None, shape.id) else (),
+            source=place.origin,
+        )
+        return PlacedSet(criteria_set=built, place=place)
+
+    def _checks(self, raw: object, place: Place, scopes: Sequence[Scope], threshold: float | None) -> tuple[Check, ...]:
+        criterias = member(raw, "evaluation_criterias")
+        at = place_of(raw, "evaluation_criterias", place)
+        chosen: list[tuple[str, Evaluator, Criteria]] = []
+        for key, raw_criteria in criterias.items() if isinstance(criterias, dict) else ():
+            evaluator = self._find(key, at.at(key), scopes)
+            if not isinstance(evaluator, Evaluator):
+                if evaluator is Foreign.FOREIGN:
+                    self._findings.warn(at.at(key), f"the evaluator {quoted(key)} is not run here", "nothing to do for the others")
+                continue
+            criteria = self._criteria(evaluator, raw_criteria, at.at(key))
+            if self._refs and key_of(key) not in self._refs:
+                what = f"the evaluator {quoted(key)} is not among the evaluatorRefs, so it is not run"
+                self._findings.warn(at.at(key), what, "add it to them")
+            elif criteria is not None:
+                chosen.append((key, evaluator, criteria))
+        names = _distinct_names([(key, evaluator.name) for key, evaluator, _ in chosen])
+        return tuple(
+            evaluator.check(criteria, name=name, pass_threshold=threshold)
+            for name, (_, evaluator, criteria) in zip(names, chosen, strict=True)
+        )
+
+    def _criteria(self, evaluator: Evaluator, raw: object, place: Place) -> Criteria | None:
+        if raw is not None and raw != {}:
+            return criteria_of(evaluator.config, raw, place, self._findings, tolerant=self._tolerant)
+        if evaluator.default is None:
+            what = f"{quoted(evaluator.key)} is not evaluated: there are no criteria, and no default"
+            self._findings.warn(place, what, "give criteria here, or default criteria in the evaluator")
+        return evaluator.default
+
+
+def _distinct_names(evaluators: Sequence[tuple[str, str]]) -> Sequence[str]:
+    """Return a name for each evaluator, given as key and name: the name where no other has it, else the key, which none shares.
+
+    Evaluators of different paths, or a configured and an unconfigured one, may have one name; scores have to tell them apart.
+    """
+    names = Counter(name for _, name in evaluators)
+    chosen = [name if names[name] == 1 else key for key, name in evaluators]
+    return chosen if len(set(chosen)) == len(chosen) else [key for key, _ in evaluators]

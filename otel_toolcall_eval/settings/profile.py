@@ -1,0 +1,181 @@
+"""The settings as the rest of the package sees them, and their defaults in the two places where we run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.assembly.completion import CompletionPolicy
+from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
+from otel_toolcall_eval.settings.units import MIB, Address
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from otel_toolcall_eval.errors import Problem
+    from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+
+_SECOND_NS = 1_000_000_000
+
+
+class Profile(StrEnum):
+    """Where we run."""
+
+    SIDECAR = "sidecar"
+    IN_PROCESS = "in_process"
+
+
+class ShownValues(StrEnum):
+    """What explanations show of argument and output values."""
+
+    OFF = "off"
+    CLIP = "clip"
+    FULL = "full"
+
+
+class LogLevel(StrEnum):
+    """Least severity of our own log lines."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How our own log lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class OtlpProtocolName(StrEnum):
+    """How OTLP travels."""
+
+    GRPC = "grpc"
+    HTTP = "http/protobuf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listen:
+    """Where the receivers listen.
+
+    Attributes:
+        insecure: an address that other machines can reach is wanted, though nothing is encrypted and nobody is asked who they are.
+    """
+
+    grpc: Address = field(default=Address(host="127.0.0.1", port=4317))
+    http: Address = field(default=Address(host="127.0.0.1", port=4318))
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """Bounds on what is taken in.
+
+    Attributes:
+        max_request_bytes: largest message, unpacked.
+        queue_bytes: estimated bytes of the spans that wait for the worker; beyond it requests are refused whole.
+    """
+
+    max_request_bytes: int = 64 * MIB
+    queue_bytes: int = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """Where our telemetry goes by OTLP, beside what ``OTEL_EXPORTER_OTLP_*`` say; those are not looked at here.
+
+    Attributes:
+        enabled: False sends nothing, whatever is named anywhere.
+        endpoint: base URL for all signals; None if the settings name none.
+        protocol: None leaves it to the endpoint.
+    """
+
+    enabled: bool = True
+    endpoint: str | None = None
+    protocol: OtlpProtocolName | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emit:
+    """In which forms scores are emitted."""
+
+    metrics: bool = True
+    events: bool = True
+    spans: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """Our own log lines; the sidecar's alone."""
+
+    level: LogLevel = LogLevel.INFO
+    format: LogFormat = LogFormat.TEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that can be set.
+
+    Attributes:
+        criteria: files and folders of criteria; relative paths are relative to the settings file that named them.
+        dialects: users' dialect files, likewise.
+        shutdown_timeout_ns: most that shutting down may take.
+        show_values: what explanations in events show of argument and output values.
+        warnings: what a user should know about the settings and need not mend.
+    """
+
+    criteria: tuple[CriteriaSource, ...] = ()
+    dialects: tuple[Path, ...] = ()
+    listen: Listen = field(default_factory=Listen)
+    completion: CompletionPolicy
+    shutdown_timeout_ns: int
+    buffer: BufferLimits
+    intake: Intake = field(default_factory=Intake)
+    export: Export = field(default_factory=Export)
+    emit: Emit = field(default_factory=Emit)
+    show_values: ShownValues = ShownValues.OFF
+    log: Log = field(default_factory=Log)
+    warnings: tuple[Problem, ...] = field(default=(), compare=False)
+
+
+def _completion(*, wait_seconds: int, wait_max_seconds: int) -> CompletionPolicy:
+    return CompletionPolicy(
+        wait_after_root_ns=wait_seconds * _SECOND_NS,
+        wait_after_root_max_ns=wait_max_seconds * _SECOND_NS,
+        idle_timeout_ns=300 * _SECOND_NS,
+        trace_timeout_ns=3600 * _SECOND_NS,
+        late_span_window_ns=60 * _SECOND_NS,
+        max_revisions=3,
+    )
+
+
+def _buffer(*, num_traces: int, limit_mib: int, decisions: int) -> BufferLimits:
+    return BufferLimits(
+        num_traces=num_traces,
+        limit_bytes=limit_mib * MIB,
+        maximum_trace_size_bytes=8 * MIB,
+        span_limit=10_000,
+        decisions=decisions,
+        decisions_ns=3600 * _SECOND_NS,
+    )
+
+
+DEFAULTS: Mapping[Profile, Settings] = {
+    Profile.SIDECAR: Settings(
+        completion=_completion(wait_seconds=10, wait_max_seconds=60),
+        shutdown_timeout_ns=10 * _SECOND_NS,
+        buffer=_buffer(num_traces=100_000, limit_mib=256, decisions=1_000_000),
+    ),
+    # The agent's memory is not ours to fill: a tenth of the traces, and of the remembered decisions, which take 100 bytes each.
+    Profile.IN_PROCESS: Settings(
+        completion=_completion(wait_seconds=0, wait_max_seconds=30),
+        shutdown_timeout_ns=5 * _SECOND_NS,
+        buffer=_buffer(num_traces=10_000, limit_mib=64, decisions=100_000),
+        intake=Intake(queue_bytes=16 * MIB),
+    ),
+}
+"""Source: DESIGN, sections 3 and 6."""

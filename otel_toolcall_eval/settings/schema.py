@@ -1,0 +1,176 @@
+"""JSON Schema of the files that users write, for editors and for checks before deployment.
+
+It is the strict form in both spellings. Files in the sample's own form may have more keys and still load, with warnings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import models_json_schema
+
+from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.settings.criteria_shapes import (
+    ArgsConfig,
+    ArgsShape,
+    CountConfig,
+    CountShape,
+    EvalItemShape,
+    EvalSetShape,
+    EvaluatorShape,
+    MatchShape,
+    OrderConfig,
+    OrderShape,
+    OutputConfig,
+    OutputShape,
+)
+from otel_toolcall_eval.settings.evaluator_types import FOREIGN_PATTERN, TYPES, ids_of
+from otel_toolcall_eval.settings.service_shapes import CriteriaEntryShape, OtlpShape, ServiceShape
+from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from otel_toolcall_eval.settings.shape import Shape
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+# The criteria that each configuration's evaluator takes.
+_CRITERIA: Mapping[type[Shape], type[Shape]] = {
+    CountConfig: CountShape,
+    OrderConfig: OrderShape,
+    ArgsConfig: ArgsShape,
+    OutputConfig: OutputShape,
+}
+_SHAPES: tuple[type[Shape], ...] = (
+    *_CRITERIA,
+    *_CRITERIA.values(),
+    EvaluatorShape,
+    EvalSetShape,
+    EvalItemShape,
+    MatchShape,
+    ServiceShape,
+    CriteriaEntryShape,
+    OtlpShape,
+)
+_TOPS: Mapping[str, tuple[type[Shape], ...]] = {
+    "criteria": (EvaluatorShape, EvalSetShape),
+    "evaluator": (EvaluatorShape,),
+    "eval-set": (EvalSetShape,),
+    "settings": (ServiceShape,),
+}
+KINDS: Final = tuple(_TOPS)
+"""``criteria`` is any file that a criteria path may name: an evaluator or an eval set."""
+
+
+def criteria_schema(kind: str) -> dict[str, object]:
+    """Return the JSON Schema, draft 2020-12, of a kind of file.
+
+    Args:
+        kind: ``criteria``, ``evaluator``, ``eval-set`` or ``settings``.
+
+    Raises:
+        SettingsError: there is no such kind.
+    """
+    if kind not in _TOPS:
+        raise SettingsError(where="schema", what=f"{quoted(kind)} is not a kind of file", fix=use_one_of(kind, KINDS))
+    definitions = _definitions()
+    references = [_reference(shape) for shape in _TOPS[kind]]
+    top: dict[str, object] = references[0] if len(references) == 1 else {"anyOf": references}
+    return {"$schema": _DIALECT, "title": f"otel-toolcall-eval {kind}", **top, "$defs": _reachable(top, definitions)}
+
+
+def _definitions() -> dict[str, dict[str, object]]:
+    """Return the schema of every shape, with what the shapes leave to code filled in, in both spellings."""
+    _, generated = models_json_schema([(shape, "validation") for shape in _SHAPES], by_alias=False)
+    definitions = cast("dict[str, dict[str, object]]", generated["$defs"])
+    _fill_in(definitions)
+    for definition in definitions.values():
+        _spell_both_ways(definition)
+    definitions["EvaluatorShape"]["allOf"] = [*_all_of(definitions["EvaluatorShape"]), *_configurations()]
+    needed = [{"required": ["evaluations"]}, {"required": ["evaluators"]}]
+    definitions["EvalSetShape"]["anyOf"] = needed
+    return definitions
+
+
+def _fill_in(definitions: Mapping[str, Mapping[str, object]]) -> None:
+    def fill(shape: type[Shape], name: str, schema: Mapping[str, object]) -> None:
+        properties = cast("dict[str, dict[str, object]]", definitions[shape.__name__]["properties"])
+        kept = {key: value for key, value in properties[name].items() if key in ("description", "default")}
+        properties[name] = {**kept, **schema}
+
+    nothing: list[Mapping[str, object]] = [{"type": "null"}, {"type": "object", "maxProperties": 0}]
+    for config, criteria in _CRITERIA.items():
+        empty = {"type": "array", "maxItems": 0}
+        only_empties = {"type": "object", "additionalProperties": {"enum": [[], {}]}}
+        fill(config, "default_evaluation_criteria", {"anyOf": [*nothing, empty, only_empties, _reference(criteria)]})
+    foreign = {"type": "string", "pattern": FOREIGN_PATTERN.pattern}
+    fill(EvaluatorShape, "evaluator_type_id", {"anyOf": [{"enum": [name for kind in TYPES for name in ids_of(kind)]}, foreign]})
+    fill(EvalSetShape, "evaluators", {"type": "array", "items": _reference(EvaluatorShape)})
+    fill(EvalSetShape, "evaluations", {"type": "array", "items": _reference(EvalItemShape)})
+    any_criteria = [_reference(criteria) for criteria in _CRITERIA.values()]
+    fill(EvalItemShape, "evaluation_criterias", {"type": "object", "additionalProperties": {"anyOf": [*nothing, *any_criteria]}})
+    fill(EvalItemShape, "match", {"anyOf": [{"type": "null"}, {"enum": ["all", "named"]}, _reference(MatchShape)]})
+    entry = {"anyOf": [{"type": "string", "minLength": 1}, _reference(CriteriaEntryShape)]}
+    fill(ServiceShape, "criteria", {"anyOf": [{"type": "array", "items": entry}, {"type": "null"}]})
+    properties = cast("dict[str, dict[str, object]]", definitions["ExportShape"]["properties"])
+    properties["otlp"] = {**properties["otlp"], "anyOf": [{"enum": ["off", False, None]}, _reference(OtlpShape)]}
+
+
+def _spell_both_ways(definition: dict[str, object]) -> None:
+    """Let every key of an object be written in snake_case and in camelCase."""
+    properties = cast("dict[str, dict[str, object]]", definition.get("properties", {}))
+    for name in list(properties):
+        if properties[name].get("default") is None:  # our way to say that a key was left out, and no value to write
+            properties[name].pop("default", None)
+        properties[to_camel(name)] = properties[name]
+    required = cast("list[str]", definition.pop("required", []))
+    plain = [name for name in required if to_camel(name) == name]
+    if plain:
+        definition["required"] = plain
+    either = [{"anyOf": [{"required": [name]}, {"required": [to_camel(name)]}]} for name in required if name not in plain]
+    if either:
+        definition["allOf"] = either
+
+
+def _all_of(definition: Mapping[str, object]) -> list[object]:
+    return cast("list[object]", definition.get("allOf", []))
+
+
+def _configurations() -> Iterator[Mapping[str, object]]:
+    """Yield, for each evaluator, what its configuration looks like."""
+    for kind in TYPES:
+        has_id = {"enum": list(ids_of(kind))}
+        keys = ("evaluator_type_id", "evaluatorTypeId")
+        named = {"anyOf": [{"required": [key], "properties": {key: has_id}} for key in keys]}
+        config = {"anyOf": [{"type": "null"}, _reference(kind.config)]}
+        yield {"if": named, "then": {"properties": {"evaluator_config": config, "evaluatorConfig": config}}}
+
+
+def _reference(shape: type[Shape]) -> dict[str, object]:
+    return {"$ref": f"#/$defs/{shape.__name__}"}
+
+
+def _reachable(schema: object, definitions: Mapping[str, object]) -> dict[str, object]:
+    """Return the definitions that a schema refers to, directly or through others, by name."""
+    found: dict[str, object] = {}
+    waiting = list(_references(schema))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = definitions[name]
+            waiting.extend(_references(definitions[name]))
+    return dict(sorted(found.items()))
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            yield reference.removeprefix("#/$defs/")
+        for member in schema.values():
+            yield from _references(member)
+    elif isinstance(schema, list):
+        for member in schema:
+            yield from _references(member)

@@ -1,0 +1,152 @@
+"""Loads the settings of the sidecar and of the span processor: defaults, then the service file, then the environment.
+
+``OTEL_*`` variables without our prefix keep their meaning and are read by those who use them, the exporters above all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from otel_toolcall_eval.errors import Problem, SettingsError
+from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+from otel_toolcall_eval.settings.document import read_document
+from otel_toolcall_eval.settings.environment import CONFIG_VARIABLE, read_environment
+from otel_toolcall_eval.settings.place import Findings
+from otel_toolcall_eval.settings.profile import (
+    DEFAULTS,
+    Emit,
+    Export,
+    Intake,
+    Listen,
+    Log,
+    LogFormat,
+    LogLevel,
+    OtlpProtocolName,
+    Profile,
+    Settings,
+    ShownValues,
+)
+from otel_toolcall_eval.settings.service_layer import read_layer
+from otel_toolcall_eval.settings.units import Address
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "Address",
+    "CriteriaSource",
+    "Emit",
+    "Export",
+    "Intake",
+    "Listen",
+    "Log",
+    "LogFormat",
+    "LogLevel",
+    "OtlpProtocolName",
+    "Profile",
+    "Settings",
+    "ShownValues",
+    "load_settings",
+]
+
+# For each section of the settings: the names that the service file uses, and ours. Durations and sizes have their unit in the name inside.
+_COMPLETION = {
+    "completion.decision_wait_after_root_received": "wait_after_root_ns",
+    "completion.decision_wait_after_root_max": "wait_after_root_max_ns",
+    "completion.idle_timeout": "idle_timeout_ns",
+    "completion.trace_timeout": "trace_timeout_ns",
+    "completion.late_span_window": "late_span_window_ns",
+    "completion.max_revisions": "max_revisions",
+}
+_BUFFER = {
+    "limits.num_traces": "num_traces",
+    "limits.limit_mib": "limit_bytes",
+    "limits.maximum_trace_size_bytes": "maximum_trace_size_bytes",
+    "limits.span_limit": "span_limit",
+    "limits.decision_cache_size": "decisions",
+    "limits.decision_cache_ttl": "decisions_ns",
+}
+_INTAKE = {"limits.max_request_bytes": "max_request_bytes", "limits.queue_bytes": "queue_bytes"}
+_LISTEN = {"listen.grpc": "grpc", "listen.http": "http", "listen.insecure": "insecure"}
+_EXPORT = {"export.enabled": "enabled", "export.endpoint": "endpoint", "export.protocol": "protocol"}
+_EMIT = {"emit.metrics": "metrics", "emit.events": "events", "emit.spans": "spans"}
+_LOG = {"log.level": "level", "log.format": "format"}
+_TOP = {
+    "criteria": "criteria",
+    "dialects": "dialects",
+    "completion.shutdown_timeout": "shutdown_timeout_ns",
+    "explain.values": "show_values",
+}
+
+
+def load_settings(path: Path | None, environ: Mapping[str, str], profile: Profile) -> Settings:
+    """Load the settings.
+
+    Args:
+        path: the service file (YAML or JSON); None takes the one that ``OTEL_TOOLCALL_EVAL_CONFIG`` names, if any.
+        environ: the environment variables.
+        profile: whose defaults hold.
+
+    Raises:
+        SettingsError: with all that is wrong with the file and the variables.
+    """
+    findings = Findings()
+    named = environ.get(CONFIG_VARIABLE, "").strip()
+    file = Path(named) if path is None and named else path
+    values = {**_read_file(file, findings), **read_environment(environ, findings)}
+    findings.raise_any(SettingsError)
+    settings = _assemble(DEFAULTS[profile], values)
+    _refuse_open_listeners(settings.listen)
+    return replace(settings, warnings=(*findings.warnings, *_oddities(settings)))
+
+
+def _read_file(file: Path | None, findings: Findings) -> Mapping[str, object]:
+    document = None if file is None else read_document(file, findings)
+    if file is None or document is None:
+        return {}
+    return read_layer(document.value, document.place, findings, folder=file.parent)
+
+
+def _assemble(defaults: Settings, values: Mapping[str, object]) -> Settings:
+    # The values were validated one by one, and by name; their types are the shapes' affair, and out of mypy's sight here.
+    def given(names: Mapping[str, str]) -> Mapping[str, Any]:
+        return {ours: values[name] for name, ours in names.items() if name in values}
+
+    changed = replace(
+        defaults,
+        listen=replace(defaults.listen, **given(_LISTEN)),
+        completion=replace(defaults.completion, **given(_COMPLETION)),
+        buffer=replace(defaults.buffer, **given(_BUFFER)),
+        intake=replace(defaults.intake, **given(_INTAKE)),
+        export=replace(defaults.export, **given(_EXPORT)),
+        emit=replace(defaults.emit, **given(_EMIT)),
+        log=replace(defaults.log, **given(_LOG)),
+    )
+    return replace(changed, **given(_TOP))
+
+
+def _refuse_open_listeners(listen: Listen) -> None:
+    """Refuse to listen where others reach us, unless that was asked for. Source: DESIGN, section 6."""
+    problems = [
+        Problem(
+            where=f"listen.{name}",
+            what=f"{address} can be reached from other machines, without encryption, and nobody is asked who they are",
+            fix="listen on 127.0.0.1, or set listen.insecure to true where the network is closed",
+        )
+        for name, address in (("grpc", listen.grpc), ("http", listen.http))
+        if not address.is_loopback and not listen.insecure
+    ]
+    if listen.grpc.port and listen.grpc == listen.http:
+        what = f"gRPC and HTTP can't both listen on {listen.grpc}"
+        problems.append(Problem(where="listen.http", what=what, fix="give them different ports"))
+    if problems:
+        raise SettingsError.of(problems)
+
+
+def _oddities(settings: Settings) -> tuple[Problem, ...]:
+    if settings.completion.wait_after_root_ns <= settings.completion.wait_after_root_max_ns:
+        return ()
+    where = "completion.decision_wait_after_root_received"
+    return (Problem(where=where, what="it is longer than decision_wait_after_root_max, which holds", fix="raise that, too"),)

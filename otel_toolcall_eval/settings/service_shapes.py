@@ -1,0 +1,128 @@
+"""What the service file looks like, section by section. Every key may be left out, or be null: then its default holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from otel_toolcall_eval.settings.fields import Flag, GivenNames, Name, Whatever, choice, schema_of
+from otel_toolcall_eval.settings.profile import LogFormat, LogLevel, OtlpProtocolName, ShownValues
+from otel_toolcall_eval.settings.shape import Shape
+from otel_toolcall_eval.settings.units import (  # noqa: TC001 - pydantic reads the annotations at run time
+    Duration,
+    ListenAddress,
+    Mebibytes,
+    Natural,
+    Positive,
+    Size,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class CriteriaEntryShape(Shape):
+    """An entry of ``criteria`` that says which services it is for."""
+
+    path: Name = Field(description="A criteria file, or a folder that is read with all that lies below it.")
+    services: GivenNames = Field(default=None, description="Values of service.name that these criteria are for.")
+
+
+class ListenShape(Shape):
+    """Where the receivers listen."""
+
+    grpc: ListenAddress | None = Field(default=None, description="OTLP over gRPC, host:port.")
+    http: ListenAddress | None = Field(default=None, description="OTLP over HTTP, /metrics, /livez and /readyz, host:port.")
+    insecure: Flag | None = Field(default=None, description="Listen also where other machines reach us, without TLS.")
+
+
+class CompletionShape(Shape):
+    """When a trace is judged."""
+
+    decision_wait_after_root_received: Duration | None = Field(default=None, description="Quiet period after the root span.")
+    decision_wait_after_root_max: Duration | None = Field(default=None, description="Longest wait after the root span.")
+    idle_timeout: Duration | None = Field(default=None, description="Since the last span of a trace without a root.")
+    trace_timeout: Duration | None = Field(default=None, description="Since the first span of a trace.")
+    late_span_window: Duration | None = Field(default=None, description="How long after a verdict late spans may revise it.")
+    max_revisions: Natural | None = Field(default=None, description="Most revisions of one verdict.")
+    shutdown_timeout: Duration | None = Field(default=None, description="Most that shutting down may take.")
+
+
+class LimitsShape(Shape):
+    """Bounds on memory."""
+
+    num_traces: Positive | None = Field(default=None, description="Open traces; beyond it the oldest is judged at once.")
+    limit_mib: Mebibytes | None = Field(default=None, description="MiB of all open traces; beyond it likewise.")
+    maximum_trace_size_bytes: Size | None = Field(default=None, description="Size of one trace; beyond it spans are counted and not kept.")
+    span_limit: Positive | None = Field(default=None, description="Spans kept of one trace.")
+    decision_cache_size: Positive | None = Field(default=None, description="Trace IDs remembered after their verdict.")
+    decision_cache_ttl: Duration | None = Field(default=None, description="How long they are remembered.")
+    max_request_bytes: Size | None = Field(default=None, description="Largest request, unpacked.")
+    queue_bytes: Size | None = Field(default=None, description="Spans that wait to be grouped; beyond it requests are refused.")
+
+
+class OtlpShape(Shape):
+    """Where our telemetry goes by OTLP."""
+
+    endpoint: Name | None = Field(default=None, description="URL for metrics, logs and traces alike.")
+    protocol: Annotated[OtlpProtocolName, choice(OtlpProtocolName), schema_of(OtlpProtocolName)] | None = Field(
+        default=None,
+        description="How OTLP travels; without it http/protobuf on port 4318, else grpc.",
+    )
+
+
+class ExportShape(Shape):
+    """How our telemetry leaves, beside /metrics."""
+
+    otlp: Whatever = Field(default=None, description="Where to send it by OTLP, or off.")
+
+
+class EmitShape(Shape):
+    """In which forms scores are emitted."""
+
+    metrics: Flag | None = Field(default=None, description="As metrics.")
+    events: Flag | None = Field(default=None, description="As gen_ai.evaluation.result log events.")
+    spans: Flag | None = Field(default=None, description="As events on a span in the judged trace.")
+
+
+class ExplainShape(Shape):
+    """What explanations tell."""
+
+    values: Annotated[ShownValues, choice(ShownValues), schema_of(ShownValues)] | None = Field(
+        default=None,
+        description="Argument and output values: off, clip or full.",
+    )
+
+
+class LogShape(Shape):
+    """Our own log lines."""
+
+    level: Annotated[LogLevel, choice(LogLevel), schema_of(LogLevel)] | None = Field(default=None, description="Least severity.")
+    format: Annotated[LogFormat, choice(LogFormat), schema_of(LogFormat)] | None = Field(default=None, description="text or json.")
+
+
+class ServiceShape(Shape):
+    """The service file."""
+
+    criteria: list[Whatever] | None = Field(default=None, description="Criteria files and folders, relative to this file.")
+    dialects: list[Name] | None = Field(default=None, description="Dialect files, relative to this file.")
+    listen: ListenShape | None = Field(default=None, description="Where the receivers listen.")
+    completion: CompletionShape | None = Field(default=None, description="When a trace is judged.")
+    limits: LimitsShape | None = Field(default=None, description="Bounds on memory.")
+    export: ExportShape | None = Field(default=None, description="How our telemetry leaves, beside /metrics.")
+    emit: EmitShape | None = Field(default=None, description="In which forms scores are emitted.")
+    explain: ExplainShape | None = Field(default=None, description="What explanations tell.")
+    log: LogShape | None = Field(default=None, description="Our own log lines.")
+
+
+SECTIONS: Mapping[str, type[Shape]] = {
+    "listen": ListenShape,
+    "completion": CompletionShape,
+    "limits": LimitsShape,
+    "export": ExportShape,
+    "emit": EmitShape,
+    "explain": ExplainShape,
+    "log": LogShape,
+}
+"""The sections by name; ``export`` has ``OtlpShape`` below it."""

@@ -1,0 +1,230 @@
+"""The base of our pydantic models, and the one place where pydantic's errors become ours.
+
+A shape says which keys an object may have, in both spellings. pydantic finds what is wrong, all of it in one go; its words,
+which know nothing of our files, never leave this module.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, cast, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from otel_toolcall_eval.settings.fields import OURS, kind_of
+from otel_toolcall_eval.settings.place import Spelling
+from otel_toolcall_eval.settings.suggestion import nearest, quoted, use_one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pydantic_core import ErrorDetails
+
+    from otel_toolcall_eval.settings.place import Findings, Place, Step
+
+
+class Shape(BaseModel):
+    """An object in a file. Keys in snake_case or camelCase; of two spellings of one key camelCase wins (count-both-aliases)."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        arbitrary_types_allowed=True,
+        extra="forbid",
+        frozen=True,
+        loc_by_alias=False,
+        populate_by_name=True,
+    )
+
+
+ShapeT = TypeVar("ShapeT", bound=Shape)
+
+
+def spellings(shape: type[Shape]) -> frozenset[str]:
+    """Return every key that the shape knows, in both spellings."""
+    return frozenset(shape.model_fields) | frozenset(to_camel(name) for name in shape.model_fields)
+
+
+def member(raw: object, key: str) -> object:
+    """Return the member of a raw object by its snake_case key, in whichever spelling it was written; None if it has none."""
+    if not isinstance(raw, dict):
+        return None
+    return raw.get(to_camel(key), raw.get(key))
+
+
+def place_of(raw: object, key: str, place: Place) -> Place:
+    """Return the place of an object's member by its snake_case key, in whichever spelling it was written."""
+    return place.at(to_camel(key) if isinstance(raw, dict) and to_camel(key) in raw else key)
+
+
+def check(
+    shape: type[ShapeT],
+    raw: object,
+    place: Place,
+    findings: Findings,
+    *,
+    tolerant: bool = False,
+    context: object = None,
+) -> ShapeT | None:
+    """Return ``raw`` as a shape, or None after all that is wrong with it went to ``findings``.
+
+    Args:
+        shape: what it should be.
+        raw: plain values.
+        place: where it stands.
+        findings: takes problems and warnings.
+        tolerant: unknown keys are warned about and left out, in place of being problems.
+        context: handed to the validators.
+    """
+    try:
+        return shape.model_validate(raw, context=context)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    report = _Report(shape, raw, place, findings, tolerant=tolerant)
+    for detail in details:
+        report.add(detail)
+    if report.fatal:
+        return None
+    # Only keys to ignore are left; without them it fits. Not again tolerant: this ends here, whatever happens.
+    return check(shape, _without(raw, report.ignored), place, findings, context=context)
+
+
+class _Report:
+    """Turns the errors of one validation into problems and warnings."""
+
+    def __init__(self, shape: type[Shape], raw: object, place: Place, findings: Findings, *, tolerant: bool) -> None:
+        self.fatal = False
+        self.ignored: list[tuple[Step, ...]] = []
+        self._shape = shape
+        self._raw = raw
+        self._place = place
+        self._findings = findings
+        self._tolerant = tolerant
+
+    def add(self, detail: ErrorDetails) -> None:
+        location = detail["loc"]
+        match detail["type"]:
+            case "extra_forbidden":  # ends with the key as the user wrote it
+                self._unknown_key(self._as_written(location[:-1]), str(location[-1]), _shape_at(self._shape, location[:-1]))
+            case "missing":  # ends with our name of the field
+                self._missing_key(self._as_written(location[:-1]), str(location[-1]), _shape_at(self._shape, location[:-1]))
+            case kind:
+                what, fix = _in_our_words(kind, detail)
+                self._problem(self._as_written(location), what, fix)
+
+    def _problem(self, path: Sequence[Step], what: str, fix: str) -> None:
+        self.fatal = True
+        self._findings.problem(self._place.at(*path), what, fix)
+
+    def _unknown_key(self, around: Sequence[Step], key: str, shape: type[Shape]) -> None:
+        if key in shape.model_fields:  # to pydantic, the second spelling of a key is an unknown one
+            self._findings.warn(self._place.at(*around, key), f"{quoted(to_camel(key))} is given too, and wins", "remove one of them")
+            self.ignored.append((*around, key))
+            return
+        known = self._in_spelling_of(key, shape)
+        meant = nearest(key, known)
+        if self._tolerant and not self._is_missing(around, self._meant(key, shape), shape):
+            fix = "remove it" if meant is None else f"did you mean {quoted(meant)}?"
+            self._findings.warn(self._place.at(*around), f"the unknown key {quoted(key)} is ignored", fix)
+            self.ignored.append((*around, key))
+            return
+        self._problem([*around, key], f"unknown key {quoted(key)}", use_one_of(key, known))
+
+    def _missing_key(self, around: Sequence[Step], name: str, shape: type[Shape]) -> None:
+        siblings = _value_at(self._raw, around)
+        keys = [key for key in siblings if isinstance(key, str)] if isinstance(siblings, dict) else []
+        unknown = [key for key in keys if key not in spellings(shape)]
+        if any(self._meant(key, shape) == name for key in unknown):
+            return  # the misspelt key is reported, and says which one was meant
+        key = to_camel(name) if self._place.spelling is Spelling.CAMEL else name
+        fix = f"add it; {quoted(unknown[0])} is no key of this object" if unknown else "add it"
+        self._problem(around, f"{quoted(key)} is missing", fix)
+
+    def _is_missing(self, around: Sequence[Step], name: str | None, shape: type[Shape]) -> bool:
+        """Tell whether a key is due that is absent: a required one, whose misspelling must not pass as something to ignore."""
+        if name is None or not shape.model_fields[name].is_required():
+            return False
+        siblings = _value_at(self._raw, around)
+        return isinstance(siblings, dict) and name not in siblings and to_camel(name) not in siblings
+
+    def _meant(self, key: str, shape: type[Shape]) -> str | None:
+        """Return the name of the field that a misspelt key stands for, or None."""
+        meant = nearest(key, self._in_spelling_of(key, shape))
+        return next((name for name in shape.model_fields if meant in (name, to_camel(name))), None)
+
+    def _in_spelling_of(self, key: str, shape: type[Shape]) -> list[str]:
+        """Return the known keys, spelt as the key is, or as the file's other keys are if the key does not tell."""
+        camel = "_" not in key and (key != key.lower() or self._place.spelling is Spelling.CAMEL)
+        return [to_camel(name) if camel else name for name in shape.model_fields]
+
+    def _as_written(self, location: Sequence[Step]) -> tuple[Step, ...]:
+        """Return pydantic's path, which has our field names, with the keys that the user wrote."""
+        value = self._raw
+        shape = self._shape
+        path: list[Step] = []
+        for step in location:
+            if step == "[key]" and not (isinstance(value, dict) and step in value):
+                continue  # pydantic's mark for a key that is wrong itself
+            written = step
+            if isinstance(step, str) and step in shape.model_fields:  # others are users' own, such as names of tools
+                written = to_camel(step) if isinstance(value, dict) and to_camel(step) in value else step
+                shape = _shape_at(shape, [step])
+            value = _member_at(value, written)
+            path.append(written)
+        return tuple(path)
+
+
+def _in_our_words(kind: str, detail: ErrorDetails) -> tuple[str, str]:
+    """Return what is wrong and how to mend it. Every type that our shapes can raise is here; a test makes them all occur."""
+    found = kind_of(detail.get("input"))
+    match kind:
+        case str(ours) if ours == OURS:
+            context = detail.get("ctx", {})
+            return str(context.get("what")), str(context.get("fix"))
+        case "model_type" | "dict_type":
+            return f"this is {found}, not an object", "write keys with values"
+        case "list_type":
+            return f"this is {found}, not a list", "write a list, even for a single entry"
+        case "too_short":
+            return "this is empty", "add at least one entry, or remove it"
+        case _:  # "invalid_key", which only mappings from code can have
+            return "a key is not text", "use text for keys"
+
+
+def _shape_at(shape: type[Shape], location: Sequence[Step]) -> type[Shape]:
+    """Return the shape of the object at pydantic's path."""
+    for step in location:
+        if isinstance(step, str) and step in shape.model_fields:
+            shape = next(_shapes_in(shape.model_fields[step].annotation), shape)
+    return shape
+
+
+def _shapes_in(annotation: object) -> Iterator[type[Shape]]:
+    if isinstance(annotation, type) and issubclass(annotation, Shape):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _shapes_in(argument)
+
+
+def _value_at(raw: object, path: Sequence[Step]) -> object:
+    for step in path:
+        raw = _member_at(raw, step)
+    return raw
+
+
+def _member_at(raw: object, step: Step) -> object:
+    if isinstance(raw, dict):
+        return raw.get(step)
+    return raw[step] if isinstance(raw, list) and isinstance(step, int) else None
+
+
+def _without(raw: object, ignored: Sequence[tuple[Step, ...]]) -> object:
+    """Return a copy of ``raw`` that lacks these members."""
+    here = {path[0] for path in ignored if len(path) == 1}
+    deeper: dict[Step, list[tuple[Step, ...]]] = {}
+    for path in ignored:
+        if len(path) > 1:
+            deeper.setdefault(path[0], []).append(path[1:])
+    if isinstance(raw, list):
+        return [_without(value, deeper[index]) if index in deeper else value for index, value in enumerate(raw)]
+    members = cast("dict[Step, object]", raw)  # pydantic finds unknown keys in nothing else
+    return {key: _without(value, deeper[key]) if key in deeper else value for key, value in members.items() if key not in here}

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import pytest
+
+from otel_toolcall_eval.settings import plain
+from otel_toolcall_eval.settings.place import Findings
+from otel_toolcall_eval.settings.plain import to_plain
+from tests.settings.loading import said, top
+
+
+def test_copy_is_equal_and_shares_nothing_that_can_change() -> None:
+    value = {"a": [1, 2.5, "x", None, True], "b": {"c": []}}
+    findings = Findings()
+    copy = to_plain(value, top(), findings)
+    assert copy == value
+    assert said(findings) == []
+    value["a"].append("later")  # type: ignore[attr-defined]
+    assert copy != value
+
+
+def test_tuples_and_other_mappings_become_lists_and_objects() -> None:
+    assert to_plain({"a": ("=", 1), "b": MappingProxyType({"c": 1})}, top(), Findings(), from_code=True) == {"a": ["=", 1], "b": {"c": 1}}
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        pytest.param({"a": {1, 2}}, "f.yaml: a: set is not a JSON value; use text, a number, a list or an object", id="set"),
+        pytest.param([b"x"], "f.yaml: [0]: bytes is not a JSON value; use text, a number, a list or an object", id="bytes"),
+        pytest.param({1: "a"}, "f.yaml: the key '1' is not text; put it in quotes", id="number-as-key"),
+        pytest.param([float("inf")], "f.yaml: [0]: the number is not finite; use a finite number, or text", id="infinity"),
+        pytest.param([float("nan")], "f.yaml: [0]: the number is not finite; use a finite number, or text", id="nan"),
+    ],
+)
+def test_what_json_can_not_hold_is_refused(value: object, complaint: str) -> None:
+    findings = Findings()
+    to_plain(value, top(), findings)
+    assert said(findings) == [complaint]
+
+
+def test_code_may_use_what_python_literals_can_hold() -> None:
+    findings = Findings()
+    value = {"a": {1: float("inf"), None: 1, False: 2}}
+    assert to_plain(value, top(), findings, from_code=True) == value
+    assert said(findings) == []
+
+
+def test_code_may_not_use_tuples_as_keys() -> None:
+    findings = Findings()
+    to_plain({("a", 1): 1}, top(), findings, from_code=True)
+    assert said(findings) == ["""f.yaml: the key "('a', 1)" is not text; put it in quotes"""]
+
+
+def test_a_value_that_holds_itself_ends_in_a_complaint() -> None:
+    loop: list[object] = []
+    loop.append(loop)
+    findings = Findings()
+    to_plain({"a": loop}, top(), findings)
+    (complaint,) = said(findings)
+    assert complaint.endswith("nested more than 100 deep; flatten it, or cut the loop in it")
+
+
+def test_values_that_unfold_without_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "MAX_VALUES", 1000)
+    value: object = "x"
+    for _ in range(40):
+        value = [value, value]
+    findings = Findings()
+    assert to_plain(value, top(), findings) is None
+    (complaint,) = said(findings)
+    assert complaint.endswith("more than 1,000 values; split them, or use fewer aliases")

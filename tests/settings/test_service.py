@@ -1,0 +1,338 @@
+"""Settings: defaults, then the file, then the environment; and what is refused before anything starts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from otel_toolcall_eval.assembly.completion import IN_PROCESS_POLICY, CompletionPolicy
+from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
+from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.settings.environment import SINGLE_VARIABLES
+from otel_toolcall_eval.settings.service import (
+    Address,
+    CriteriaSource,
+    Emit,
+    Export,
+    Intake,
+    Listen,
+    Log,
+    LogFormat,
+    LogLevel,
+    OtlpProtocolName,
+    Profile,
+    Settings,
+    ShownValues,
+    load_settings,
+)
+from tests.settings.loading import setting_complaints, settings, write
+
+SECOND_NS = 1_000_000_000
+MIB = 1024**2
+PREFIX = "OTEL_TOOLCALL_EVAL_"
+
+
+def test_the_sidecars_defaults_are_the_designs() -> None:
+    assert load_settings(None, {}, Profile.SIDECAR) == Settings(
+        listen=Listen(grpc=Address(host="127.0.0.1", port=4317), http=Address(host="127.0.0.1", port=4318), insecure=False),
+        completion=CompletionPolicy(
+            wait_after_root_ns=10 * SECOND_NS,
+            wait_after_root_max_ns=60 * SECOND_NS,
+            idle_timeout_ns=300 * SECOND_NS,
+            trace_timeout_ns=3600 * SECOND_NS,
+            late_span_window_ns=60 * SECOND_NS,
+            max_revisions=3,
+        ),
+        shutdown_timeout_ns=10 * SECOND_NS,
+        buffer=BufferLimits(
+            num_traces=100_000,
+            limit_bytes=256 * MIB,
+            maximum_trace_size_bytes=8 * MIB,
+            span_limit=10_000,
+            decisions=1_000_000,
+            decisions_ns=3600 * SECOND_NS,
+        ),
+        intake=Intake(max_request_bytes=64 * MIB, queue_bytes=64 * MIB),
+        export=Export(enabled=True, endpoint=None, protocol=None),
+        emit=Emit(metrics=True, events=True, spans=True),
+        show_values=ShownValues.OFF,
+        log=Log(level=LogLevel.INFO, format=LogFormat.TEXT),
+    )
+
+
+def test_in_process_less_is_waited_for_and_less_is_held() -> None:
+    found = load_settings(None, {}, Profile.IN_PROCESS)
+    assert (found.completion.wait_after_root_ns, found.completion.wait_after_root_max_ns) == (0, 30 * SECOND_NS)
+    assert (found.buffer.num_traces, found.buffer.limit_bytes) == (10_000, 64 * MIB)
+    assert found.shutdown_timeout_ns == 5 * SECOND_NS
+
+
+def test_the_cores_own_defaults_are_the_same() -> None:
+    sidecar, in_process = (load_settings(None, {}, profile) for profile in (Profile.SIDECAR, Profile.IN_PROCESS))
+    assert (sidecar.completion, in_process.completion) == (CompletionPolicy(), IN_PROCESS_POLICY)
+    assert sidecar.buffer == BufferLimits()
+
+
+WHOLE = """\
+criteria:
+  - weather.yaml
+  - {path: criteria/shop, services: [shop, shop-canary]}
+  - {path: /etc/criteria, services: bank}
+dialects: [mine.yaml]
+listen: {grpc: "[::1]:5317", http: 10.0.0.1:5318, insecure: true}
+completion:
+  decision_wait_after_root_received: 2s
+  decision_wait_after_root_max: 3s
+  idle_timeout: 4m
+  trace_timeout: 5h
+  late_span_window: 0
+  max_revisions: 0
+  shutdown_timeout: 500ms
+limits:
+  num_traces: 1
+  limit_mib: 2
+  maximum_trace_size_bytes: 3KiB
+  span_limit: 4
+  decision_cache_size: 5
+  decision_cache_ttl: 6
+  max_request_bytes: 7MiB
+  queue_bytes: 8MiB
+export: {otlp: {endpoint: "http://collector:4318", protocol: http/protobuf}}
+emit: {metrics: false, events: false, spans: false}
+explain: {values: clip}
+log: {level: debug, format: json}
+"""
+
+
+def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
+    assert settings(WHOLE, folder=tmp_path) == Settings(
+        criteria=(
+            CriteriaSource(path=tmp_path / "weather.yaml"),
+            CriteriaSource(path=tmp_path / "criteria/shop", services=frozenset({"shop", "shop-canary"})),
+            CriteriaSource(path=Path("/etc/criteria"), services=frozenset({"bank"})),
+        ),
+        dialects=(tmp_path / "mine.yaml",),
+        listen=Listen(grpc=Address(host="::1", port=5317), http=Address(host="10.0.0.1", port=5318), insecure=True),
+        completion=CompletionPolicy(
+            wait_after_root_ns=2 * SECOND_NS,
+            wait_after_root_max_ns=3 * SECOND_NS,
+            idle_timeout_ns=240 * SECOND_NS,
+            trace_timeout_ns=18_000 * SECOND_NS,
+            late_span_window_ns=0,
+            max_revisions=0,
+        ),
+        shutdown_timeout_ns=SECOND_NS // 2,
+        buffer=BufferLimits(
+            num_traces=1, limit_bytes=2 * MIB, maximum_trace_size_bytes=3072, span_limit=4, decisions=5, decisions_ns=6 * SECOND_NS
+        ),
+        intake=Intake(max_request_bytes=7 * MIB, queue_bytes=8 * MIB),
+        export=Export(enabled=True, endpoint="http://collector:4318", protocol=OtlpProtocolName.HTTP),
+        emit=Emit(metrics=False, events=False, spans=False),
+        show_values=ShownValues.CLIP,
+        log=Log(level=LogLevel.DEBUG, format=LogFormat.JSON),
+    )
+
+
+def test_json_and_camel_case_do_as_well(tmp_path: Path) -> None:
+    write(tmp_path, {"s.json": {"completion": {"idleTimeout": "1s"}, "limits": {"numTraces": 3}, "listen": {"grpc": "localhost:1"}}})
+    found = load_settings(tmp_path / "s.json", {}, Profile.SIDECAR)
+    assert (found.completion.idle_timeout_ns, found.buffer.num_traces, str(found.listen.grpc)) == (SECOND_NS, 3, "localhost:1")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "listen:\nlimits: {num_traces: }\nexport: {otlp: }\ncriteria:\n", "{}"])
+def test_what_is_left_out_or_null_has_its_default(tmp_path: Path, text: str) -> None:
+    assert settings(text, folder=tmp_path) == settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "changed"),
+    [
+        pytest.param("LISTEN_GRPC", "127.0.0.1:1", {"listen": Listen(grpc=Address(host="127.0.0.1", port=1))}, id="address"),
+        pytest.param("LISTEN_INSECURE", "true", {"listen": Listen(insecure=True)}, id="flag"),
+        pytest.param("LIMITS_QUEUE_BYTES", "1MiB", {"intake": Intake(queue_bytes=MIB)}, id="size"),
+        pytest.param("LIMITS_NUM_TRACES", "7", {"buffer": BufferLimits(num_traces=7)}, id="number"),
+        pytest.param("COMPLETION_IDLE_TIMEOUT", "7", {"completion": CompletionPolicy(idle_timeout_ns=7 * SECOND_NS)}, id="seconds"),
+        pytest.param("COMPLETION_SHUTDOWN_TIMEOUT", "1m", {"shutdown_timeout_ns": 60 * SECOND_NS}, id="duration"),
+        pytest.param("EXPORT_OTLP_ENDPOINT", "http://a:4317", {"export": Export(endpoint="http://a:4317")}, id="endpoint"),
+        pytest.param("EXPORT_OTLP_PROTOCOL", "grpc", {"export": Export(protocol=OtlpProtocolName.GRPC)}, id="protocol"),
+        pytest.param("EXPORT_OTLP", "off", {"export": Export(enabled=False)}, id="export-off"),
+        pytest.param("EMIT_SPANS", "False", {"emit": Emit(spans=False)}, id="emit"),
+        pytest.param("EXPLAIN_VALUES", "full", {"show_values": ShownValues.FULL}, id="values"),
+        pytest.param("LOG_FORMAT", "json", {"log": Log(format=LogFormat.JSON)}, id="log"),
+        pytest.param(
+            "CRITERIA",
+            os.pathsep.join(["a", "b/c"]),
+            {"criteria": (CriteriaSource(path=Path("a")), CriteriaSource(path=Path("b/c")))},
+            id="criteria",
+        ),
+        pytest.param("DIALECTS", "a.yaml", {"dialects": (Path("a.yaml"),)}, id="dialects"),
+        pytest.param("LISTEN_GRPC", " ", {}, id="empty-is-not-set"),
+    ],
+)
+def test_each_variable_sets_what_its_name_says(variable: str, text: str, changed: dict[str, object]) -> None:
+    assert settings(environ={PREFIX + variable: text}) == replace(settings(), **changed)  # type: ignore[arg-type]
+
+
+def test_every_leaf_of_the_file_has_its_variable() -> None:
+    assert "OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_RECEIVED" in SINGLE_VARIABLES
+    assert SINGLE_VARIABLES["OTEL_TOOLCALL_EVAL_EXPORT_OTLP_ENDPOINT"] == ("export", "otlp", "endpoint")
+    assert all(name == PREFIX + "_".join(path).upper() for name, path in SINGLE_VARIABLES.items())
+
+
+def test_the_environment_goes_before_the_file_and_the_file_before_the_defaults(tmp_path: Path) -> None:
+    text = "limits: {num_traces: 2, span_limit: 2}\ncriteria: [a.yaml]"
+    found = settings(text, {f"{PREFIX}LIMITS_NUM_TRACES": "3", f"{PREFIX}CRITERIA": "b.yaml"}, folder=tmp_path)
+    assert found.buffer == BufferLimits(num_traces=3, span_limit=2)
+    assert found.criteria == (CriteriaSource(path=Path("b.yaml")),)
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "expected"),
+    [
+        pytest.param("export: {otlp: off}", {}, Export(enabled=False), id="off"),
+        pytest.param("export: {otlp: false}", {}, Export(enabled=False), id="false"),
+        pytest.param("export: {otlp: {protocol: grpc}}", {}, Export(protocol=OtlpProtocolName.GRPC), id="protocol-alone"),
+        pytest.param("export: {otlp: off}", {"EXPORT_OTLP_ENDPOINT": "http://a:1"}, Export(endpoint="http://a:1"), id="on-again"),
+        pytest.param(
+            "export: {otlp: {endpoint: http://a:1}}",
+            {"EXPORT_OTLP": "off"},
+            Export(enabled=False, endpoint="http://a:1"),
+            id="off-after-all",
+        ),
+        pytest.param(
+            "export: {otlp: off}", {"EXPORT_OTLP_PROTOCOL": "grpc"}, Export(enabled=False, protocol=OtlpProtocolName.GRPC), id="still-off"
+        ),
+    ],
+)
+def test_off_is_off_until_something_stronger_names_an_endpoint(
+    tmp_path: Path, text: str, environ: dict[str, str], expected: Export
+) -> None:
+    assert settings(text, {PREFIX + name: value for name, value in environ.items()}, folder=tmp_path).export == expected
+
+
+def test_variables_of_opentelemetry_are_not_ours_to_read() -> None:
+    assert settings(environ={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:4317", "OTEL_SERVICE_NAME": "x"}) == settings()
+
+
+def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
+    write(tmp_path, {"s.yaml": "limits: {num_traces: 2}", "t.yaml": "limits: {num_traces: 3}"})
+    environ = {f"{PREFIX}CONFIG": str(tmp_path / "s.yaml")}
+    assert load_settings(None, environ, Profile.SIDECAR).buffer.num_traces == 2
+    assert load_settings(tmp_path / "t.yaml", environ, Profile.SIDECAR).buffer.num_traces == 3
+
+
+def test_an_unknown_variable_with_our_prefix_is_warned_about() -> None:
+    found = settings(environ={f"{PREFIX}LISTEN_GRCP": "127.0.0.1:1", f"{PREFIX}ZZZ": "1"})
+    assert [str(warning) for warning in found.warnings] == [
+        "OTEL_TOOLCALL_EVAL_LISTEN_GRCP: this variable sets nothing; did you mean 'OTEL_TOOLCALL_EVAL_LISTEN_GRPC'?",
+        "OTEL_TOOLCALL_EVAL_ZZZ: this variable sets nothing; remove it",
+    ]
+    assert found == settings()
+
+
+def test_a_wait_beyond_its_cap_is_warned_about() -> None:
+    found = settings(environ={f"{PREFIX}COMPLETION_DECISION_WAIT_AFTER_ROOT_RECEIVED": "2m"})
+    assert [str(warning) for warning in found.warnings] == [
+        "completion.decision_wait_after_root_received: it is longer than decision_wait_after_root_max, which holds; raise that, too",
+    ]
+
+
+DURATION = "write a number with a unit, as in 500ms, 10s, 5m or 1h, or a number of seconds"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("lisen: {}", ["sidecar.yaml:1: lisen: unknown key 'lisen'; did you mean 'listen'?"], id="section"),
+        pytest.param("listen: {gprc: x}", ["sidecar.yaml:1: listen.gprc: unknown key 'gprc'; did you mean 'grpc'?"], id="setting"),
+        pytest.param(
+            "listen: 5", ["sidecar.yaml:1: listen: this is a whole number, not an object; write keys with values"], id="no-section"
+        ),
+        pytest.param("5", ["sidecar.yaml:1: this is a whole number, not an object; write keys with values"], id="no-object"),
+        pytest.param("a: [", None, id="no-yaml"),
+        pytest.param(
+            "criteria: a.yaml", ["sidecar.yaml:1: criteria: this is text, not a list; write a list, even for a single entry"], id="no-list"
+        ),
+        pytest.param(
+            "criteria: ['', 5, {pth: a}, {path: a, services: []}]",
+            [
+                "sidecar.yaml:1: criteria[0]: this is empty; write a path, or an object with path and services",
+                "sidecar.yaml:1: criteria[1]: this is a whole number, not a path; write a path, or an object with path and services",
+                "sidecar.yaml:1: criteria[2].pth: unknown key 'pth'; did you mean 'path'?",
+                "sidecar.yaml:1: criteria[3].services: the list is empty; name at least one, or remove it",
+            ],
+            id="entries",
+        ),
+        pytest.param(
+            "completion: {idle_timeout: 5x}\nlimits:\n  num_traces: 0\nexplain: {values: of}\nexport: {otlp: {endpont: x}}\ncriteria: [1]",
+            [
+                f"sidecar.yaml:1: completion.idle_timeout: '5x' is not a duration; {DURATION}",
+                "sidecar.yaml:3: limits.num_traces: the number is less than 1; write a whole number from 1",
+                "sidecar.yaml:4: explain.values: 'of' is not known here; did you mean 'off'?",
+                "sidecar.yaml:5: export.otlp.endpont: unknown key 'endpont'; did you mean 'endpoint'?",
+                "sidecar.yaml:6: criteria[0]: this is a whole number, not a path; write a path, or an object with path and services",
+            ],
+            id="everything-at-once",
+        ),
+        pytest.param(
+            "export: {otlp: on}", ["sidecar.yaml:1: export.otlp: 'on' is not known here; write off, or an object with an endpoint"], id="on"
+        ),
+        pytest.param(
+            "export: {otlp: 5}", ["sidecar.yaml:1: export.otlp: this is a whole number, not an object; write keys with values"], id="number"
+        ),
+        pytest.param(
+            "listen: {insecure: yes}",
+            ["sidecar.yaml:1: listen.insecure: 'yes' is neither true nor false; write true or false, without quotes"],
+            id="yes",
+        ),
+        pytest.param("log: {level: INFO}", ["sidecar.yaml:1: log.level: 'INFO' is not known here; did you mean 'info'?"], id="level"),
+    ],
+)
+def test_what_can_not_be_used_is_refused_with_its_line(tmp_path: Path, text: str, expected: list[str] | None) -> None:
+    found = setting_complaints(tmp_path, text)
+    assert found == expected or (expected is None and found)
+
+
+def test_variables_that_can_not_be_used_are_refused_under_their_names() -> None:
+    environ = {f"{PREFIX}LIMITS_NUM_TRACES": "ten", f"{PREFIX}EXPORT_OTLP": "on", f"{PREFIX}LOG_LEVEL": "loud"}
+    with pytest.raises(SettingsError) as caught:
+        settings(environ=environ)
+    assert str(caught.value).splitlines() == [
+        "OTEL_TOOLCALL_EVAL_EXPORT_OTLP: export.otlp: 'on' is not known here; write off, or an object with an endpoint",
+        "OTEL_TOOLCALL_EVAL_LIMITS_NUM_TRACES: limits.num_traces: this is text, not a whole number; write a whole number from 1",
+        "OTEL_TOOLCALL_EVAL_LOG_LEVEL: log.level: 'loud' is not known here; use one of debug, error, info, warning",
+    ]
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="No such file or directory"):
+        load_settings(tmp_path / "none.yaml", {}, Profile.SIDECAR)
+
+
+OPEN = "can be reached from other machines, without encryption, and nobody is asked who they are"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("listen: {grpc: 0.0.0.0:4317}", [f"listen.grpc: 0.0.0.0:4317 {OPEN}"], id="grpc"),
+        pytest.param(
+            "listen: {grpc: 0.0.0.0:1, http: '[::]:2'}", [f"listen.grpc: 0.0.0.0:1 {OPEN}", f"listen.http: [::]:2 {OPEN}"], id="both"
+        ),
+        pytest.param("listen: {http: sidecar:4318}", [f"listen.http: sidecar:4318 {OPEN}"], id="name"),
+    ],
+)
+def test_others_reach_us_only_if_that_is_asked_for(tmp_path: Path, text: str, expected: list[str]) -> None:
+    fix = "; listen on 127.0.0.1, or set listen.insecure to true where the network is closed"
+    assert setting_complaints(tmp_path, text) == [complaint + fix for complaint in expected]
+    settings(text, {f"{PREFIX}LISTEN_INSECURE": "true"}, folder=tmp_path)
+
+
+def test_two_receivers_can_not_share_a_port(tmp_path: Path) -> None:
+    assert setting_complaints(tmp_path, "listen: {grpc: localhost:1, http: localhost:1}") == [
+        "listen.http: gRPC and HTTP can't both listen on localhost:1; give them different ports",
+    ]
+    settings("listen: {grpc: localhost:0, http: localhost:0}", folder=tmp_path)
