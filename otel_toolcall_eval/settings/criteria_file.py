@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.settings.criteria_check import build_check, check_config
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource, FileKind, files_of, in_our_form, kind_of_file, meant_kind, true_path
+from otel_toolcall_eval.settings.criteria_source import (
+    CriteriaSource,
+    FileKind,
+    files_of,
+    kind_of_file,
+    meant_kind,
+    tolerance_of,
+    true_path,
+)
 from otel_toolcall_eval.settings.document import read_document
 from otel_toolcall_eval.settings.eval_set_file import EvalSetReader, PlacedSet
 from otel_toolcall_eval.settings.evaluator_file import Scope
@@ -103,12 +111,12 @@ class _Loading:
         return True
 
     def _read_file(self, document: Document, source: CriteriaSource, scope: Scope, *, direct: bool) -> None:
-        tolerant = not in_our_form(document)
+        tolerance = tolerance_of(document)
         match kind_of_file(document.value):
             case FileKind.EVALUATOR:
-                scope.add(document.value, document.place, self._findings, tolerant=tolerant)
+                scope.add(document.value, document.place, self._findings, tolerance=tolerance)
             case FileKind.EVAL_SET:
-                reader = EvalSetReader(document, self._findings, services=source.services, tolerant=tolerant)
+                reader = EvalSetReader(document, self._findings, services=source.services, tolerance=tolerance)
                 self._eval_sets.append((reader, source.services, scope))
             case _:
                 self._other(document, direct=direct)
@@ -127,8 +135,9 @@ class _Loading:
         for reader, _, own in self._eval_sets:
             others = (scope for scope, _ in self._scopes if scope is not own)
             found.extend(reader.read([own, *others]))
+        taken = {item.criteria_set.name for item in found}
         for scope, services in [*self._scopes, *((reader.inline, services) for reader, services, _ in self._eval_sets)]:
-            found.extend(_defaults(scope, services))
+            found.extend(_defaults(scope, services, taken))
         self._refuse_repeated_names(found)
         usable = self._usable_aliases(found)
         return [
@@ -157,13 +166,16 @@ class _Loading:
             yield [alias for alias in item.criteria_set.aliases if uses[alias] == 1]
 
 
-def _defaults(scope: Scope, services: frozenset[str]) -> Iterator[PlacedSet]:
-    """Yield the default criteria of evaluators as criteria sets. Source: DESIGN, section 4, rule 4."""
+def _defaults(scope: Scope, services: frozenset[str], taken: AbstractSet[str]) -> Iterator[PlacedSet]:
+    """Yield the default criteria of evaluators as criteria sets. Source: DESIGN, section 4, rule 4.
+
+    Such a set is named after its evaluator, unless an item has that name already: traces mean the item then.
+    """
     for evaluator in scope.evaluators:
         if evaluator.default is not None:
             reach = Reach.UNNAMED if services else Reach.FALLBACK
             built = CriteriaSet(
-                name=evaluator.key,
+                name=evaluator.key if evaluator.key not in taken else f"{evaluator.key} (default)",
                 checks=(evaluator.check(evaluator.default),),
                 selector=Selector(reach=reach, services=services),
                 source=evaluator.place.origin,

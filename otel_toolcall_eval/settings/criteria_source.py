@@ -100,12 +100,9 @@ class FileKind(Enum):
 _TELLING_KEYS = ("evaluator_type_id", "evaluations", "evaluators")
 # Keys that only our form has. Some stand at the top, others in items, configurations and criteria.
 _OUR_WORDS = frozenset({"match", "pass_threshold", "include", "evaluators", "matching", "parallel"})
-_OUR_SPELLINGS = frozenset(
-    {
-        *("evaluator_type_id", "evaluator_config", "evaluator_refs", "evaluation_criterias", "default_evaluation_criteria"),
-        *("tool_calls_count", "tool_calls_order", "tool_calls", "tool_outputs"),
-    },
-)
+_OUR_SPELLINGS = frozenset({"evaluator_type_id", "evaluator_config", "evaluator_refs", "evaluation_criterias"})
+# The keys of configurations and criteria are no sign: the guides spell them default_evaluation_criteria and tool_calls_count, the
+# sample defaultEvaluationCriteria and toolCallsCount, and both are its own form.
 _OUR_KEYS = _OUR_WORDS | {to_camel(word) for word in _OUR_WORDS} | _OUR_SPELLINGS
 
 
@@ -127,6 +124,25 @@ def meant_kind(value: object) -> str | None:
         if meant is not None and key not in others:
             return f"did you mean {quoted(meant)} where it says {quoted(key)}?"
     return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """Where in a file unknown keys are warned about, in place of being errors.
+
+    Attributes:
+        structure: in the file, its items and evaluators: in the sample's form, whose tools write more than we read.
+        content: in configurations and criteria: in all JSON, since these are the guides' own words even in a file that also uses
+            ours. A misspelt key that has to be there is an error in any case.
+    """
+
+    structure: bool
+    content: bool
+
+
+def tolerance_of(document: Document) -> Tolerance:
+    """Return where unknown keys of a file are tolerated."""
+    return Tolerance(structure=not in_our_form(document), content=not document.yaml)
 
 
 def in_our_form(document: Document) -> bool:

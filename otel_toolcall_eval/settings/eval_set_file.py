@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from otel_toolcall_eval.model.criteria import Check, Criteria
+    from otel_toolcall_eval.settings.criteria_source import Tolerance
     from otel_toolcall_eval.settings.document import Document
     from otel_toolcall_eval.settings.evaluator_file import Known
     from otel_toolcall_eval.settings.place import Findings
@@ -48,16 +49,16 @@ class PlacedSet:
 class EvalSetReader:
     """Reads one eval set."""
 
-    def __init__(self, document: Document, findings: Findings, *, services: frozenset[str], tolerant: bool) -> None:
+    def __init__(self, document: Document, findings: Findings, *, services: frozenset[str], tolerance: Tolerance) -> None:
         """Read the inline evaluators; the items wait until the evaluators of all files are known."""
         self.inline = Scope()
         self._document = document
         self._findings = findings
         self._services = services
-        self._tolerant = tolerant
+        self._tolerance = tolerance
         self._refs: frozenset[str] = frozenset()
         for place, raw in self._members("evaluators"):
-            self.inline.add(raw, place, findings, tolerant=tolerant)
+            self.inline.add(raw, place, findings, tolerance=tolerance)
         self.inline.settle_names(findings)
 
     def read(self, scopes: Sequence[Scope]) -> list[PlacedSet]:
@@ -67,7 +68,7 @@ class EvalSetReader:
             scopes: the evaluators of the files, nearest first; inline ones go before them.
         """
         within = [self.inline, *scopes]
-        shape = check(EvalSetShape, self._document.value, self._document.place, self._findings, tolerant=self._tolerant)
+        shape = check(EvalSetShape, self._document.value, self._document.place, self._findings, tolerant=self._tolerance.structure)
         if shape is not None:
             self._refs = frozenset(key_of(ref) for ref in shape.evaluator_refs)
             at = place_of(self._document.value, "evaluator_refs", self._document.place)
@@ -93,14 +94,14 @@ class EvalSetReader:
         return found
 
     def _item(self, raw: object, place: Place, scopes: Sequence[Scope]) -> PlacedSet | None:
-        shape = check(EvalItemShape, raw, place, self._findings, tolerant=self._tolerant)
+        shape = check(EvalItemShape, raw, place, self._findings, tolerant=self._tolerance.structure)
         selector = selector_of(
             member(raw, "match"),
             {} if shape is None else shape.inputs,
             place_of(raw, "match", place),
             self._findings,
             services=self._services,
-            unconditional=Reach.FALLBACK if self._tolerant else Reach.UNNAMED,
+            unconditional=Reach.FALLBACK if self._tolerance.structure else Reach.UNNAMED,
         )
         checks = self._checks(raw, place, scopes, None if shape is None else shape.pass_threshold)
         if shape is None:
@@ -141,7 +142,7 @@ class EvalSetReader:
 
     def _criteria(self, evaluator: Evaluator, raw: object, place: Place) -> Criteria | None:
         if raw is not None and raw != {}:
-            return criteria_of(evaluator.config, raw, place, self._findings, tolerant=self._tolerant)
+            return criteria_of(evaluator.config, raw, place, self._findings, tolerant=self._tolerance.content)
         if evaluator.default is None:
             what = f"{quoted(evaluator.key)} is not evaluated: there are no criteria, and no default"
             self._findings.warn(place, what, "give criteria here, or default criteria in the evaluator")

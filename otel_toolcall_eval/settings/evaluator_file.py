@@ -16,6 +16,7 @@ from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from otel_toolcall_eval.settings.criteria_source import Tolerance
     from otel_toolcall_eval.settings.place import Findings, Place
 
 Known: TypeAlias = "Evaluator | Foreign"
@@ -35,10 +36,10 @@ class Scope:
         """Begin without any."""
         self._known: dict[str, tuple[Known, Place]] = {}
 
-    def add(self, raw: object, place: Place, findings: Findings, *, tolerant: bool) -> None:
+    def add(self, raw: object, place: Place, findings: Findings, *, tolerance: Tolerance) -> None:
         """Read an evaluator; what is wrong with it goes to ``findings``."""
         identifier = member(raw, "id")
-        shape = check(EvaluatorShape, raw, place, findings, tolerant=tolerant)
+        shape = check(EvaluatorShape, raw, place, findings, tolerant=tolerance.structure)
         type_id = member(raw, "evaluator_type_id") if shape is None else shape.evaluator_type_id
         kind = type_of(type_id) if isinstance(type_id, str) else None
         if kind is None and isinstance(type_id, str) and type_id:
@@ -52,7 +53,7 @@ class Scope:
             config_place = place_of(raw, "evaluator_config", place)
             name = None if shape is None else shape.name
             config = member(raw, "evaluator_config")
-            found = configure(kind, config, config_place, findings, key=key, name=name, tolerant=tolerant)
+            found = configure(kind, config, config_place, findings, key=key, name=name, tolerant=tolerance.content)
         if not key:
             return
         if key_of(key) in self._known:

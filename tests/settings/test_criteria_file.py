@@ -688,3 +688,28 @@ def test_damaged_files_load_or_are_refused_with_places_faults_and_cures(files: d
             load_criteria([CriteriaSource(path=pathlib.Path(folder))])
         except CriteriaError as error:
             assert all(problem.where.startswith(folder) and problem.what and problem.fix for problem in error.problems)  # noqa: PT017 - both are right
+
+
+def test_unknown_keys_in_criteria_and_configuration_are_warned_about_in_json_even_beside_words_of_ours(tmp_path: Path) -> None:
+    item = {"id": "a", "match": "all", "evaluationCriterias": {"ToolCallCountEvaluator": {"tool_calls_count": {"f": ["=", 1]}, "other": 5}}}
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps({"evaluations": [item]}), encoding="utf-8")
+    loaded = load_criteria([CriteriaSource(path=path)])
+    assert [found.name for found in loaded.sets] == ["a"]
+    assert ["unknown key 'other'" in str(warning) for warning in loaded.warnings] == [True]
+    path.write_text(json.dumps({"evaluations": [{**item, "other": 5}]}), encoding="utf-8")
+    with pytest.raises(CriteriaError, match="unknown key 'other'"):
+        load_criteria([CriteriaSource(path=path)])
+
+
+def test_default_criteria_give_way_to_an_item_of_their_evaluator_s_name(tmp_path: Path) -> None:
+    default = {
+        "evaluatorTypeId": "tool-call-count",
+        "id": "same",
+        "evaluatorConfig": {"defaultEvaluationCriteria": {"toolCallsCount": {"f": ["=", 1]}}},
+    }
+    (tmp_path / "evaluator.json").write_text(json.dumps(default), encoding="utf-8")
+    (tmp_path / "set.json").write_text(
+        json.dumps({"evaluations": [{"id": "same", "evaluationCriterias": {"same": None}}]}), encoding="utf-8"
+    )
+    assert [found.name for found in load_criteria([CriteriaSource(path=tmp_path)]).sets] == ["same", "same (default)"]

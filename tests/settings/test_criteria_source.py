@@ -119,9 +119,11 @@ def test_a_misspelt_key_that_tells_what_a_file_is_gets_found(value: object, cure
         pytest.param(evaluator(matching="positional"), True, id="matching"),
         pytest.param(evaluator(include={}), True, id="include"),
         pytest.param({"evaluations": [], "evaluator_refs": []}, True, id="snake-case-at-the-top"),
-        pytest.param(evaluator(default_evaluation_criteria={}), True, id="snake-case-in-a-configuration"),
-        pytest.param(evaluator(defaultEvaluationCriteria={"tool_calls": []}), True, id="snake-case-in-default-criteria"),
-        pytest.param(eval_set({"id": "x", "evaluationCriterias": {"y": {"tool_calls_count": {}}}}), True, id="snake-case-in-criteria"),
+        pytest.param(evaluator(default_evaluation_criteria={}), False, id="the-guides-spelling-in-a-configuration"),
+        pytest.param(evaluator(defaultEvaluationCriteria={"tool_calls": []}), False, id="the-guides-spelling-in-default-criteria"),
+        pytest.param(
+            eval_set({"id": "x", "evaluationCriterias": {"y": {"tool_calls_count": {}}}}), False, id="the-guides-spelling-in-criteria"
+        ),
         pytest.param(
             eval_set({"id": "x", "evaluationCriterias": {"y": {"toolCallsCount": {"match": ["=", 1]}}}}), False, id="a-tool-called-match"
         ),
