@@ -1,0 +1,210 @@
+"""ToolCallArgsEvaluator: what tools were called with. Source: args evaluator guide; SEMANTICS, sections 1.4, 2 and 3.
+
+The guide's two tables disagree on the direction of subset mode; we follow its modes table, the sample and the example: the
+expected arguments are a subset of the actual ones (golden case ``args-missing-actual-subset``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
+from otel_toolcall_eval.evaluators.pairing import Candidates, Fits, Wanted, pair
+from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, score_pairing
+from otel_toolcall_eval.evaluators.plans import Plans
+from otel_toolcall_eval.model.score import Outcome, Score
+from otel_toolcall_eval.model.tool_call import Content, ContentState, Json
+from otel_toolcall_eval.values.difference import differences, likeness
+from otel_toolcall_eval.values.equality import identity, member_identities
+from otel_toolcall_eval.values.rendering import render
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.evaluators.pairing import Pairing
+    from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation
+    from otel_toolcall_eval.model.tool_call import CallLog, ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What follows from criteria alone. One entry for each expectation, save ``keys`` and ``members``.
+
+    Attributes:
+        identities: of the expected arguments.
+        needs: the (key, identity) pairs of the expected members.
+        always: True if any call of the tool matches.
+        keys: all expected keys.
+        members: all expected (key, identity) pairs.
+        index: the expected arguments by their members.
+    """
+
+    wanted: Wanted
+    identities: Sequence[Hashable]
+    needs: Sequence[Sequence[tuple[str, Hashable]]]
+    always: Sequence[bool]
+    keys: frozenset[str]
+    members: frozenset[tuple[str, Hashable]]
+    index: ObjectIndex
+
+
+def _plan(criteria: ArgsCriteria) -> _Plan:
+    """Work out what follows from criteria alone."""
+    expectations = criteria.expectations
+    needs = [[(key, identity(member)) for key, member in wanted.arguments.items()] for wanted in expectations]
+    identities = [member_identities(wanted.arguments) for wanted in expectations]
+    return _Plan(
+        wanted=Wanted.of(expectations),
+        identities=identities,
+        needs=needs,
+        always=[criteria.subset and not wanted.arguments and wanted.call_id is None for wanted in expectations],
+        keys=frozenset(key for need in needs for key, _ in need),
+        members=frozenset(member for need in needs for member in need),
+        index=ObjectIndex(identities),
+    )
+
+
+class ArgsJustification(PairingJustification):
+    """The arguments behind a score."""
+
+    __slots__ = ("_expectations", "_subset")
+
+    key = "explained_tool_calls_args"
+    noun = "arguments"
+
+    def __init__(self, *, criteria: ArgsCriteria, wanted: Wanted, candidates: Candidates, pairing: Pairing) -> None:
+        """Keep what the score was computed from."""
+        super().__init__(wanted=wanted, candidates=candidates, pairing=pairing, matching=criteria.matching)
+        self._expectations: Sequence[ArgsExpectation] = criteria.expectations
+        self._subset = criteria.subset
+
+    @property
+    def explained_tool_calls_args(self) -> dict[str, str]:
+        """Return one entry for each expectation, such as ``Actual: {'city': 'Tokyo'}, Expected: {...}, Score: 1.0``."""
+        return self.entries
+
+    def _render_expected(self, position: int) -> str:
+        return render(self._expectations[position].arguments)
+
+    def _render_actual(self, position: int, call: ToolCall) -> str:  # noqa: ARG002 - arguments look the same beside each expectation
+        content = call.arguments.content
+        if content.state is ContentState.FULL:
+            return render(_members(content) or {})
+        if content.state not in UNKNOWN_WORDS:
+            return "(no object)" if content.text is None else render(content.text)
+        known = f"{render(content.partial)} " if content.partial else ""
+        return f"{known}({UNKNOWN_WORDS[content.state]})"
+
+    def _nearness(self, position: int, call: ToolCall) -> int:
+        content = call.arguments.content
+        return likeness(self._expectations[position].arguments, content.partial if content.partial is not None else _members(content))
+
+    def _reasons(self, position: int, call: ToolCall) -> Sequence[str]:
+        content = call.arguments.content
+        expected = self._expectations[position].arguments
+        members = _members(content)
+        if members is not None:
+            return differences(expected, members, extra_allowed=self._subset)
+        if content.state not in UNKNOWN_WORDS:
+            return ("the arguments are no object",)
+        known = content.partial or {}
+        told = differences({key: member for key, member in expected.items() if key in known}, known, extra_allowed=self._subset)
+        return told or (f"the arguments are {UNKNOWN_WORDS[content.state]}",)
+
+
+class ArgsEvaluator:
+    """Scores what tools were called with. It keeps what it worked out from criteria; several threads may use one."""
+
+    def __init__(self) -> None:
+        """Know no criteria yet."""
+        self._plans: Plans[ArgsCriteria, _Plan] = Plans(_plan)
+
+    def evaluate(self, criteria: ArgsCriteria, log: CallLog) -> Score:
+        """Return the share of expected calls that were made; with ``criteria.strict``, 1.0 if all were, else 0.0.
+
+        A call is made if a call of that name (or alias, and ID if one is expected) has the same keys and equal values; in
+        subset mode it may have more keys. A call counts for one expectation only. Arguments that are no object equal nothing,
+        and contain only ``{}``; so does, for all that is known, what was not recorded.
+
+        Bounds: a call whose arguments were not recorded or redacted may match any expectation of its tool. One that was cut
+        off may match where its whole members do not speak against it: in exact mode every whole member has to be expected, in
+        subset mode no expected key may have another value. In subset mode it matches for certain once all expected members
+        are among the whole ones. What follows for the number of pairs is told in ``pair``.
+
+        Cost: each payload is decoded and looked up once; see ``pair`` for the matching.
+        """
+        plan = self._plans.of(criteria)
+        candidates = Candidates.of(plan.wanted, log)
+        contents = [call.arguments.content for call in candidates.calls]
+        certain, possible = _contained(plan, contents) if criteria.subset else _equal(plan, contents)
+        eligible = candidates.eligible(plan.wanted)
+        fits = Fits(
+            certain=[calls & allowed for calls, allowed in zip(certain, eligible, strict=True)],
+            possible=[calls & allowed for calls, allowed in zip(possible, eligible, strict=True)],
+            always=plan.always,
+        )
+        pairing = pair(plan.wanted, candidates, fits, matching=criteria.matching, open_ended=log.open_ended)
+        return score_pairing(
+            pairing=pairing,
+            wanted=plan.wanted,
+            states=[content.state for content in contents],
+            fits=fits,
+            strict=criteria.strict,
+            wrong=Outcome.WRONG_ARGUMENTS,
+            justification=ArgsJustification(criteria=criteria, wanted=plan.wanted, candidates=candidates, pairing=pairing),
+        )
+
+
+def _members(content: Content) -> Mapping[str, Json] | None:
+    """Return the arguments; None if they were not recorded in full or are no object."""
+    if content.nothing:
+        return {}
+    value = content.value
+    if content.state is ContentState.FULL and isinstance(value, dict | Mapping):  # dict first: see ``offered``
+        return value  # type: ignore[return-value]  # a key that is no text equals none that is expected
+    return None
+
+
+def _equal(plan: _Plan, contents: Sequence[Content]) -> tuple[list[int], list[int]]:
+    """Return for each expectation the calls whose arguments equal it for certain, and those whose may, in exact mode."""
+    calls_by_identity = dict.fromkeys(plan.identities, 0)
+    calls_by_expectations: dict[int, int] = {}
+    for place, content in enumerate(contents):
+        members = _members(content)
+        if members is not None:
+            key = member_identities(members)
+            if key in calls_by_identity:
+                calls_by_identity[key] |= 1 << place
+        elif content.state in UNKNOWN_WORDS:
+            fitting = plan.index.having(content.partial or {})
+            calls_by_expectations[fitting] = calls_by_expectations.get(fitting, 0) | 1 << place
+    return [calls_by_identity[key] for key in plan.identities], spread(calls_by_expectations, len(plan.identities))
+
+
+def _contained(plan: _Plan, contents: Sequence[Content]) -> tuple[list[int], list[int]]:
+    """Return for each expectation the calls whose arguments contain it for certain, and those whose may, in subset mode."""
+    holding = dict.fromkeys(plan.members, 0)
+    deciding = dict.fromkeys(plan.keys, 0)  # calls of which it is known what they have under a key
+    unknown = 0
+    for place, content in enumerate(contents):
+        members = _members(content)
+        if members is None:
+            if content.state not in UNKNOWN_WORDS:
+                continue
+            unknown |= 1 << place
+            members = content.partial or {}
+        for key in members if len(members) < len(plan.keys) else plan.keys:
+            if key in deciding and key in members:
+                deciding[key] |= 1 << place
+                member = (key, identity(members[key]))
+                if member in holding:
+                    holding[member] |= 1 << place
+    certain, possible = [], []
+    for need in plan.needs:
+        sure, open_ = (1 << len(contents)) - 1, unknown
+        for member in need:
+            sure &= holding[member]
+            open_ &= holding[member] | ~deciding[member[0]]
+        certain.append(sure)
+        possible.append(open_)
+    return certain, possible

@@ -1,0 +1,179 @@
+"""ToolCallCountEvaluator: how often each tool was called. Source: count evaluator guide; SEMANTICS, section 3."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from otel_toolcall_eval.model.criteria import EVERY_TOOL, CountCriteria, CountExpectation, Operator
+from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome, Score
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from otel_toolcall_eval.model.tool_call import CallLog
+
+_HOLDS: Final[dict[Operator, Callable[[int, int], bool]]] = {
+    Operator.EQUAL: operator.eq,
+    Operator.NOT_EQUAL: operator.ne,
+    Operator.GREATER: operator.gt,
+    Operator.LESS: operator.lt,
+    Operator.GREATER_EQUAL: operator.ge,
+    Operator.LESS_EQUAL: operator.le,
+}
+_OPPOSITE: Final = {
+    Operator.EQUAL: Operator.NOT_EQUAL,
+    Operator.NOT_EQUAL: Operator.EQUAL,
+    Operator.GREATER: Operator.LESS_EQUAL,
+    Operator.LESS_EQUAL: Operator.GREATER,
+    Operator.LESS: Operator.GREATER_EQUAL,
+    Operator.GREATER_EQUAL: Operator.LESS,
+}
+_WORDS: Final = {
+    Operator.EQUAL: "exactly",
+    Operator.NOT_EQUAL: "anything but",
+    Operator.GREATER: "more than",
+    Operator.LESS: "fewer than",
+    Operator.GREATER_EQUAL: "at least",
+    Operator.LESS_EQUAL: "at most",
+}
+_MAX_TOLD: Final = 5  # failed counts that the explanation names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountJustification:
+    """The counts behind a score. ``actual`` holds one count for each expectation."""
+
+    expectations: Sequence[CountExpectation]
+    actual: Sequence[int]
+
+    @property
+    def explained_tool_calls_count(self) -> dict[str, str]:
+        """Return one entry for each listed tool, such as ``Actual: 3, Expected: 5, Score: 0.0``."""
+        return {
+            wanted.tool: f"Actual: {count}, Expected: {_sign(wanted.operator)}{wanted.count}, Score: {float(_holds(wanted, count))}"
+            for wanted, count in zip(self.expectations, self.actual, strict=True)
+        }
+
+    def details(self) -> Mapping[str, object]:
+        """Return the entries under the guide's name."""
+        return {"explained_tool_calls_count": self.explained_tool_calls_count}
+
+    def explain(self) -> str:
+        """Return, for instance, ``2 of 3 counts hold; process_item: called 3 times, expected exactly 5``."""
+        failed = [
+            f"{'all tools' if wanted.tool == EVERY_TOOL else wanted.tool}: called {count} time{'' if count == 1 else 's'}, "
+            f"expected {_WORDS[wanted.operator]} {wanted.count}"
+            for wanted, count in zip(self.expectations, self.actual, strict=True)
+            if not _holds(wanted, count)
+        ]
+        total = len(self.expectations)
+        told = [f"{total - len(failed)} of {total} counts hold", *failed[:_MAX_TOLD]]
+        if len(failed) > _MAX_TOLD:
+            told.append(f"and {len(failed) - _MAX_TOLD} more")
+        return "; ".join(told)
+
+
+class CountEvaluator:
+    """Scores how often tools were called."""
+
+    def evaluate(self, criteria: CountCriteria, log: CallLog) -> Score:
+        """Return the share of the expected counts that hold; with ``criteria.strict``, 1.0 if all hold, else 0.0.
+
+        A call counts under its name and under each alias; a tool without calls counts 0, also in a log without any; ``*``
+        counts every call once. Calls that no expectation names are ignored.
+
+        Returns:
+            ``lowest`` and ``highest`` are the least and greatest score that further calls could lead to if the log is open
+            ended, else both are the value: counts do not look at arguments or outputs. See ``_most``.
+
+        Cost: linear in the number of expectations, and in that of calls for the log's index.
+        """
+        actual = [
+            len(log.calls) if wanted.tool == EVERY_TOOL else len(log.by_name.get(wanted.tool, ())) for wanted in criteria.expectations
+        ]
+        held = [_holds(wanted, count) for wanted, count in zip(criteria.expectations, actual, strict=True)]
+        total = len(held)
+        lowest = highest = sum(held)
+        if log.open_ended:
+            counted = [
+                (wanted.tool == EVERY_TOOL, wanted.operator, wanted.count - count)
+                for wanted, count in zip(criteria.expectations, actual, strict=True)
+            ]
+            highest = _most(counted)
+            lowest = total - _most((every, _OPPOSITE[sign], missing) for every, sign, missing in counted)
+
+        def share(number: int) -> float:
+            return float(number == total) if criteria.strict else number / total
+
+        return Score(
+            value=share(sum(held)),
+            lowest=share(lowest),
+            highest=share(highest),
+            justification=CountJustification(expectations=criteria.expectations, actual=actual),
+            outcomes=tuple(
+                ExpectationOutcome(tool=wanted.tool, outcome=Outcome.MATCHED if good else Outcome.WRONG_COUNT)
+                for wanted, good in zip(criteria.expectations, held, strict=True)
+            ),
+        )
+
+
+def _holds(wanted: CountExpectation, count: int) -> bool:
+    """Tell whether a count is as expected."""
+    return _HOLDS[wanted.operator](count, wanted.count)
+
+
+def _sign(sign: Operator) -> str:
+    """Return what stands before an expected count; the guide writes equality without a sign."""
+    return "" if sign is Operator.EQUAL else sign.value
+
+
+def _most(counted: Iterable[tuple[bool, Operator, int]]) -> int:
+    """Return how many expectations can hold at once if calls are added.
+
+    Args:
+        counted: for each expectation whether it is the one of ``*``, its operator, and the expected minus the actual count.
+
+    One tool's count can be raised at will and without touching another's, so each expectation holds after some least number
+    of added calls, or never. Only ``*`` ties them together: what is added to a tool is added to the total as well. One added
+    call may count for several tools, by its aliases, so the total has to grow by the largest of the tools' numbers and not by
+    their sum; and it may grow further, by tools that nobody listed. Hence either ``*`` holds, and each tool whose number does
+    not exceed what the total may grow by; or ``*`` is given up, and each tool that can hold at all.
+
+    The fewest that can hold follow by symmetry: an expectation fails exactly if the one with the opposite operator holds.
+    """
+    total: tuple[Operator, int] | None = None
+    needs: list[int] = []
+    for every, sign, missing in counted:
+        need = _need(sign, missing)
+        if need is None:
+            continue
+        if every:
+            total = (sign, missing)
+        else:
+            needs.append(need)
+    if total is None:
+        return len(needs)
+    room = _room(*total)
+    return max(len(needs), 1 + sum(room is None or need <= room for need in needs))
+
+
+def _need(sign: Operator, missing: int) -> int | None:
+    """Return the least number of added calls with which an expectation holds; None if it can't hold any more."""
+    if sign is Operator.NOT_EQUAL:
+        return 0 if missing else 1
+    if sign is Operator.GREATER:
+        return max(0, missing + 1)
+    if sign is Operator.GREATER_EQUAL:
+        return max(0, missing)
+    if sign is Operator.EQUAL:
+        return missing if missing >= 0 else None
+    return 0 if _HOLDS[sign](0, missing) else None
+
+
+def _room(sign: Operator, missing: int) -> int | None:
+    """Return the greatest number of added calls with which an expectation that can hold still does; None if there is none."""
+    if sign is Operator.LESS:
+        return missing - 1
+    return missing if sign in {Operator.EQUAL, Operator.LESS_EQUAL} else None

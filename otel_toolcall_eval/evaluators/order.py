@@ -1,0 +1,209 @@
+"""ToolCallOrderEvaluator: whether tools were called in sequence. Source: order evaluator guide; SEMANTICS, section 3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from otel_toolcall_eval.evaluators.lcs import align
+from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
+from otel_toolcall_eval.evaluators.parallel import best_order, find_runs
+from otel_toolcall_eval.evaluators.plans import Plans
+from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel
+from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome, Score
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from otel_toolcall_eval.model.tool_call import CallLog, ToolCall
+
+MAX_NOTED: Final = 50_000
+"""Calls times names up to which another order of overlapping calls is looked for, only to say that there is one: 20 ms."""
+
+_MAX_TOLD: Final = 5  # names that the explanation lists
+
+
+class OrderJustification:
+    """The sequences behind a score."""
+
+    __slots__ = ("_calls", "_criteria", "_fits", "_note", "_outcomes", "_pairs")
+
+    def __init__(
+        self,
+        *,
+        criteria: OrderCriteria,
+        calls: Sequence[ToolCall],
+        fits: Sequence[int],
+        pairs: Sequence[tuple[int, int]],
+        outcomes: Sequence[ExpectationOutcome],
+    ) -> None:
+        """Keep what the score was computed from."""
+        self._criteria = criteria
+        self._calls = calls
+        self._fits = fits
+        self._pairs = pairs
+        self._outcomes = outcomes
+        self._note: str | None = None
+
+    @property
+    def actual_tool_calls_order(self) -> list[str]:
+        """Return the names of all calls in order of their start."""
+        return [call.name for call in self._calls]
+
+    @property
+    def expected_tool_calls_order(self) -> list[str]:
+        """Return the expected names."""
+        return list(self._criteria.expected)
+
+    @property
+    def lcs(self) -> list[str]:
+        """Return the expected names that stand in order, as ``align`` chooses them; in strict mode too."""
+        return [self._criteria.expected[name] for _, name in self._pairs]
+
+    @property
+    def parallel_note(self) -> str:
+        """Say whether another order of overlapping calls would score better; empty if none would, or if none is looked for.
+
+        None is looked for above MAX_NOTED; the score does not depend on it.
+        """
+        if self._note is None:
+            self._note = self._find_note()
+        return self._note
+
+    def details(self) -> Mapping[str, object]:
+        """Return the three sequences under the guide's names, and the note, if there is one, as ``parallel_note``."""
+        details: dict[str, object] = {
+            "actual_tool_calls_order": self.actual_tool_calls_order,
+            "expected_tool_calls_order": self.expected_tool_calls_order,
+            "lcs": self.lcs,
+        }
+        if self.parallel_note:
+            details["parallel_note"] = self.parallel_note
+        return details
+
+    def explain(self) -> str:
+        """Return, for instance, ``3 of 4 expected calls are in order; missing: sort``."""
+        told = [f"{len(self._pairs)} of {len(self._criteria.expected)} expected calls are in order"]
+        for outcome, words in ((Outcome.MISSING, "missing"), (Outcome.WRONG_ORDER, "out of order")):
+            tools = list(dict.fromkeys(entry.tool for entry in self._outcomes if entry.outcome is outcome))
+            if tools:
+                more = f" and {len(tools) - _MAX_TOLD} more" if len(tools) > _MAX_TOLD else ""
+                told.append(f"{words}: {', '.join(tools[:_MAX_TOLD])}{more}")
+        others = len(self._calls) - sum(entry.outcome is not Outcome.MISSING for entry in self._outcomes)
+        if self._criteria.strict and others:
+            told.append(f"{others} further call{'' if others == 1 else 's'}, which strict mode does not allow")
+        if self.parallel_note:
+            told.append(self.parallel_note)
+        return "; ".join(told)
+
+    def _find_note(self) -> str:
+        """Look for a better order of overlapping calls."""
+        total, calls = len(self._criteria.expected), len(self._calls)
+        if self._criteria.parallel is Parallel.ANY or len(self._pairs) == total or calls * total > MAX_NOTED:
+            return ""
+        best = _best_pairs(self._calls, self._fits, total)
+        better = _share(best, calls, self._criteria)
+        if better <= _share(self._pairs, calls, self._criteria):
+            return ""
+        return f"in another order of the calls that overlap in time the score would be {better:g} (parallel: any)"
+
+
+class OrderEvaluator:
+    """Scores whether tools were called in sequence. It keeps what it worked out from criteria; several threads may use one."""
+
+    def __init__(self) -> None:
+        """Know no criteria yet."""
+        self._plans: Plans[OrderCriteria, Mapping[str, int]] = Plans(_plan)
+
+    def evaluate(self, criteria: OrderCriteria, log: CallLog) -> Score:
+        """Return the share of the expected sequence that was kept.
+
+        Args:
+            criteria: n names; n >= 1.
+            log: m calls in order of their start; m = 0 scores 0.0. A call answers to its name and its aliases.
+
+        Returns:
+            Length of the longest common subsequence over n; with ``criteria.strict``, 1.0 for equal sequences, else 0.0. With
+            ``Parallel.ANY``, the best of these over all orders that ``parallel`` allows; in strict mode that is 1.0 exactly if
+            the runs of overlapping calls, one after the other, hold the expected names in any order inside each.
+
+        Bounds, if the log may lack calls; else both are the value, since arguments and outputs do not matter:
+
+        - Not strict: adding calls takes no common subsequence away, and with all expected calls added the score is 1.0. A lower
+          bound is the length in start order, even with ``Parallel.ANY``: a missing call of another agent may part a run.
+        - Strict: one added call too many makes it 0.0. It can become 1.0 only if all recorded calls stand in the expected
+          sequence, with the missing ones between them, that is if the longest common subsequence holds all m calls; with m = n
+          nothing may be missing, and it stays what it is. With ``Parallel.ANY`` and m < n a missing call may overlap any
+          recorded ones and so join them to one run: it is enough that each of them answers to an expected name of its own.
+
+        Cost: see ``align``, and ``best_order`` with ``Parallel.ANY``.
+        """
+        names = self._plans.of(criteria)
+        calls = log.calls
+        total = len(criteria.expected)
+        fits = [_fit(names, call) for call in calls]
+        in_runs = criteria.parallel is Parallel.ANY and any(call.parallel_group is not None for call in calls)
+        pairs = _best_pairs(calls, fits, total) if in_runs else align(fits, total)
+        value = lowest = highest = _share(pairs, len(calls), criteria)
+        if log.open_ended and criteria.strict:
+            lowest = 0.0
+            if len(calls) < total:
+                may_join = criteria.parallel is Parallel.ANY
+                highest = float(UNMATCHED not in maximum_matching(fits) if may_join else len(pairs) == len(calls))
+        elif log.open_ended:
+            lowest = _share(align(fits, total), len(calls), criteria) if in_runs else value
+            highest = 1.0
+        outcomes = _outcomes(criteria.expected, fits, pairs)
+        return Score(
+            value=value,
+            lowest=lowest,
+            highest=highest,
+            justification=OrderJustification(criteria=criteria, calls=calls, fits=fits, pairs=pairs, outcomes=outcomes),
+            outcomes=outcomes,
+        )
+
+
+def _plan(criteria: OrderCriteria) -> Mapping[str, int]:
+    """Return for each expected name a bit for each of its places."""
+    names: dict[str, int] = {}
+    for place, name in enumerate(criteria.expected):
+        names[name] = names.get(name, 0) | 1 << place
+    return names
+
+
+def _fit(names: Mapping[str, int], call: ToolCall) -> int:
+    """Return a bit for each expected place whose name a call answers to."""
+    fit = names.get(call.name, 0)
+    for alias in call.aliases:
+        fit |= names.get(alias, 0)
+    return fit
+
+
+def _best_pairs(calls: Sequence[ToolCall], fits: Sequence[int], total: int) -> list[tuple[int, int]]:
+    """Return the pairs for the best order of overlapping calls, ascending by name."""
+    order = best_order(fits, find_runs(calls), total)
+    return [(order[call], name) for call, name in align([fits[call] for call in order], total)]
+
+
+def _share(pairs: Sequence[tuple[int, int]], calls: int, criteria: OrderCriteria) -> float:
+    """Return the score that pairs amount to."""
+    total = len(criteria.expected)
+    if criteria.strict:
+        return float(len(pairs) == total == calls)
+    return len(pairs) / total
+
+
+def _outcomes(expected: Sequence[str], fits: Sequence[int], pairs: Sequence[tuple[int, int]]) -> tuple[ExpectationOutcome, ...]:
+    """Return what became of each name: out of order if a call that is not needed elsewhere answers to it, else missing."""
+    outcomes = [Outcome.MISSING] * len(expected)
+    open_names = (1 << len(expected)) - 1
+    for _, name in pairs:
+        outcomes[name] = Outcome.MATCHED
+        open_names ^= 1 << name
+    used = {call for call, _ in pairs}
+    for call, fit in enumerate(fits):
+        left = fit & open_names
+        if left and call not in used:
+            name = (left & -left).bit_length() - 1
+            outcomes[name] = Outcome.WRONG_ORDER
+            open_names ^= 1 << name
+    return tuple(ExpectationOutcome(tool=tool, outcome=outcome) for tool, outcome in zip(expected, outcomes, strict=True))

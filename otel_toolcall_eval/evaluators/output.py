@@ -1,0 +1,182 @@
+"""ToolCallOutputEvaluator: what tools returned. Source: output evaluator guide; SEMANTICS, sections 1.5, 2 and 3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.evaluators.answers import CONTENT, asked, compared, is_container, offered, offered_by, spelled
+from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
+from otel_toolcall_eval.evaluators.pairing import Candidates, Fits, Wanted, pair
+from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, score_pairing
+from otel_toolcall_eval.evaluators.plans import Plans
+from otel_toolcall_eval.model.score import Outcome, Score
+from otel_toolcall_eval.values.difference import differences, likeness
+from otel_toolcall_eval.values.equality import identity
+from otel_toolcall_eval.values.rendering import render
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from otel_toolcall_eval.evaluators.pairing import Pairing
+    from otel_toolcall_eval.model.criteria import OutputCriteria, OutputExpectation
+    from otel_toolcall_eval.model.tool_call import CallLog, Content, Json, ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What follows from criteria alone.
+
+    Attributes:
+        tokens: what each expectation asks for.
+        known: all tokens that are asked for.
+        never: for each expectation False, since none is met by whatever a call returns.
+        index: the expected objects by their members.
+        everyone: the set of all expectations.
+        wrapped: True if one expects a content wrapper as a whole.
+    """
+
+    wanted: Wanted
+    tokens: Sequence[Sequence[Hashable]]
+    known: frozenset[Hashable]
+    never: Sequence[bool]
+    index: ObjectIndex
+    everyone: int
+    wrapped: bool
+
+
+def _plan(criteria: OutputCriteria) -> _Plan:
+    """Work out what follows from criteria alone."""
+    outputs = [wanted.output for wanted in criteria.expectations]
+    values = [spelled(output) if isinstance(output, str) else output for output in outputs]
+    tokens = [asked(output) for output in outputs]
+    return _Plan(
+        wanted=Wanted.of(criteria.expectations),
+        tokens=tokens,
+        known=frozenset(token for asked_for in tokens for token in asked_for),
+        never=[False] * len(outputs),
+        index=ObjectIndex(map(identity, values)),
+        everyone=(1 << len(outputs)) - 1,
+        wrapped=any(isinstance(value, Mapping) and CONTENT in value for value in values),
+    )
+
+
+class OutputJustification(PairingJustification):
+    """The outputs behind a score."""
+
+    __slots__ = ("_expectations",)
+
+    key = "explained_tool_calls_outputs"
+    noun = "outputs"
+
+    def __init__(self, *, criteria: OutputCriteria, wanted: Wanted, candidates: Candidates, pairing: Pairing) -> None:
+        """Keep what the score was computed from."""
+        super().__init__(wanted=wanted, candidates=candidates, pairing=pairing, matching=criteria.matching)
+        self._expectations: Sequence[OutputExpectation] = criteria.expectations
+
+    @property
+    def explained_tool_calls_outputs(self) -> dict[str, str]:
+        """Return one entry for each expectation, such as ``Actual: {'total': 99.99}, Expected: {'total': 99.99}, Score: 1.0``."""
+        return self.entries
+
+    def _render_expected(self, position: int) -> str:
+        expected = self._expectations[position].output
+        value = spelled(expected) if isinstance(expected, str) else expected
+        return render(value if is_container(value) else expected)
+
+    def _render_actual(self, position: int, call: ToolCall) -> str:
+        content = call.output.content
+        if content.nothing:
+            return "None"
+        if content.state not in UNKNOWN_WORDS:
+            return render(compared(self._expectations[position].output, content)[1])
+        known = f"{render(content.partial)} " if content.partial else ""
+        return f"{known}({UNKNOWN_WORDS[content.state]})"
+
+    def _nearness(self, position: int, call: ToolCall) -> int:
+        content = call.output.content
+        if content.state in UNKNOWN_WORDS:
+            expected = self._expectations[position].output
+            return likeness(spelled(expected) if isinstance(expected, str) else expected, content.partial)
+        return likeness(*compared(self._expectations[position].output, content))
+
+    def _reasons(self, position: int, call: ToolCall) -> Sequence[str]:
+        content = call.output.content
+        if content.nothing:
+            return ("no output was recorded",)
+        if content.state in UNKNOWN_WORDS:
+            return (f"the output is {UNKNOWN_WORDS[content.state]}",)
+        expected, actual = compared(self._expectations[position].output, content)
+        return differences(expected, actual) or ("$ differs",)
+
+
+class OutputEvaluator:
+    """Scores what tools returned. It keeps what it worked out from criteria; several threads may use one."""
+
+    def __init__(self) -> None:
+        """Know no criteria yet."""
+        self._plans: Plans[OutputCriteria, _Plan] = Plans(_plan)
+
+    def evaluate(self, criteria: OutputCriteria, log: CallLog) -> Score:
+        """Return the share of expected outputs that were returned; with ``criteria.strict``, 1.0 if all were, else 0.0.
+
+        A call of that name (or alias, and ID if one is expected) returned it if the two have a token in common, see
+        ``answers``. A call counts for one expectation only.
+
+        Bounds: an output that was not recorded or redacted may be any expected one. Of one that was cut off, its whole members
+        are known, and what follows them is taken to be well-formed. If the wrapper's content is among them, it decides, save
+        that the object as a whole may still be one that was expected and has all the whole members. Without the content,
+        anything may be in it. What follows for the number of pairs is told in ``pair``.
+
+        Cost: each payload is decoded and looked up once; see ``pair`` for the matching.
+        """
+        plan = self._plans.of(criteria)
+        candidates = Candidates.of(plan.wanted, log)
+        contents = [call.output.content for call in candidates.calls]
+        certain, possible = _answering(plan, contents)
+        eligible = candidates.eligible(plan.wanted)
+        fits = Fits(
+            certain=[calls & allowed for calls, allowed in zip(certain, eligible, strict=True)],
+            possible=[calls & allowed for calls, allowed in zip(possible, eligible, strict=True)],
+            always=plan.never,
+        )
+        pairing = pair(plan.wanted, candidates, fits, matching=criteria.matching, open_ended=log.open_ended)
+        return score_pairing(
+            pairing=pairing,
+            wanted=plan.wanted,
+            states=[content.state for content in contents],
+            fits=fits,
+            strict=criteria.strict,
+            wrong=Outcome.WRONG_OUTPUT,
+            justification=OutputJustification(criteria=criteria, wanted=plan.wanted, candidates=candidates, pairing=pairing),
+        )
+
+
+def _answering(plan: _Plan, contents: Sequence[Content]) -> tuple[list[int], list[int]]:
+    """Return for each expectation the calls whose output it is for certain, and those whose output it may be."""
+    calls_by_token = dict.fromkeys(plan.known, 0)
+    calls_by_expectations: dict[int, int] = {}
+    for place, content in enumerate(contents):
+        if content.state in UNKNOWN_WORDS:
+            fitting, tokens = _open_answers(plan, content.partial)
+            calls_by_expectations[fitting] = calls_by_expectations.get(fitting, 0) | 1 << place
+        else:
+            tokens = offered(content, wrapped=plan.wrapped)
+        for token in tokens:
+            if token in calls_by_token:
+                calls_by_token[token] |= 1 << place
+    certain = []
+    for tokens_asked in plan.tokens:
+        calls = 0
+        for token in tokens_asked:
+            calls |= calls_by_token[token]
+        certain.append(calls)
+    return certain, spread(calls_by_expectations, len(certain))
+
+
+def _open_answers(plan: _Plan, partial: Mapping[str, Json] | None) -> tuple[int, list[Hashable]]:
+    """Return the set of expectations that an output may meet which is known in parts, and the tokens that it offers for certain."""
+    if partial is None or CONTENT not in partial:
+        return plan.everyone, []
+    return plan.index.having(partial), offered_by(partial[CONTENT])

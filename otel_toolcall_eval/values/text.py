@@ -1,0 +1,82 @@
+"""Reads recorded text as a value: JSON first, else a Python literal. Source: SEMANTICS, sections 1.4 and 1.5."""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from json import JSONDecodeError, JSONDecoder
+from typing import TYPE_CHECKING, Final
+
+from otel_toolcall_eval.values.integers import read_integer
+from otel_toolcall_eval.values.literal import NotALiteralError, read_literal
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.model.tool_call import Json
+
+MAX_DEPTH: Final = 100
+"""How many lists and objects may stand inside one another. Whoever walks a value may recurse this deep."""
+
+_FAST: Final = JSONDecoder()
+_EXACT: Final = JSONDecoder(parse_int=read_integer)
+# All that is no bracket of JSON: text, ended or not, and everything else. Possessive, so that it can't go back on itself.
+_NOT_A_BRACKET: Final = re.compile(r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[^"\[\]{}]++)++', re.DOTALL)
+_STEP: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
+# How JSON and Python literals begin, blanks aside. Most text that tools return is prose and told apart here, and most literals
+# can't be JSON, which saves the price of an exception.
+_START: Final = re.compile(
+    r"""[ \t\n\r\f]*+(?:(?P<literal>[\[{]?'|\(|None|True|False|[uUrR]["'])|["\[{0-9.+-]|null|true|false|NaN|Infinity)"""
+)
+
+
+class UnreadableTextError(ValueError):
+    """The text is neither JSON nor a Python literal, or goes beyond the bounds. The message tells no part of it."""
+
+
+def read_text(text: str) -> Json:
+    """Return the value that recorded text stands for.
+
+    Args:
+        text: as recorded, of any length.
+
+    Returns:
+        The value of the JSON text, else of the Python literal. ``NaN`` and ``Infinity`` count as JSON, lone surrogates are
+        kept, integers are exact, of equal keys the last wins. ``1_000`` is a Python literal, hence a number.
+
+    Raises:
+        UnreadableTextError: it is neither (a byte order mark is no part of JSON), or it has brackets more than MAX_DEPTH deep,
+            an integer of more than 100,000 digits, or, if it is no JSON, more than 250,000 characters. Nothing else.
+
+    Cost: linear in the length, long integers aside. A small object takes 2 us as JSON and 10 us as a Python literal.
+    """
+    start = _START.match(text)
+    if start is None:
+        raise UnreadableTextError
+    try:
+        if start.lastgroup is None:
+            return _read_json(text)
+    except ValueError:
+        pass  # no JSON: the literal reader has the last word
+    try:
+        return read_literal(text, max_depth=MAX_DEPTH)
+    except NotALiteralError:
+        raise UnreadableTextError from None
+
+
+def _read_json(text: str) -> Json:
+    """Return the value of a JSON text, or raise ValueError.
+
+    The depth is looked at before the text is read, since the reader recurses: its own guard is Python's recursion limit,
+    which an application may have raised beyond what the C stack holds.
+    """
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        brackets = _NOT_A_BRACKET.sub("", text)
+        if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH:
+            raise ValueError
+    value: Json
+    try:
+        value = _FAST.decode(text)
+    except JSONDecodeError:
+        raise
+    except ValueError:  # an integer beyond sys.set_int_max_str_digits
+        value = _EXACT.decode(text)
+    return value

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pytest
+
+from otel_toolcall_eval.evaluators.answers import asked, compared, offered
+from otel_toolcall_eval.model.tool_call import Content, ContentState, Json
+from tests.evaluators.calls import NO_OUTPUT, full, said
+
+NAN = float("nan")
+INFINITY = float("inf")
+UNREAD = Content(state=ContentState.UNPARSED, text="[[[")
+
+
+def answers(expected: Json, recorded: Content) -> bool:
+    return not set(asked(expected)).isdisjoint(offered(recorded))
+
+
+@pytest.mark.parametrize(
+    ("expected", "recorded"),
+    [
+        pytest.param("sunny", said("sunny"), id="text"),
+        pytest.param("  ", said("  "), id="blank-text"),
+        pytest.param("", said(""), id="empty-text"),
+        pytest.param('"hello"', said('"hello"'), id="quotes-stay"),
+        pytest.param("done", said('{"content": "done"}'), id="content"),
+        pytest.param("done", said("{'content': 'done', 'status': 'ok'}"), id="content-beside-others"),
+        pytest.param('{"content": "done"}', said("{'content': 'done'}"), id="whole-wrapper"),
+        pytest.param({"content": {"a": 1}}, said('{"content": {"a": 1}}'), id="whole-wrapper-as-value"),
+        pytest.param("{'content': 'x'}", said('{"content": {"content": "x"}}'), id="wrapper-in-wrapper"),
+        pytest.param("{'a': 1}", said('{"content": {"a": 1.0}}'), id="content-object-against-text"),
+        pytest.param('{"a":1}', said('{"content": "{\'a\': 1}"}'), id="content-text-that-spells-an-object"),
+        pytest.param({"a": 1}, said('{"content": "{\\"a\\": 1}"}'), id="object-against-content-text"),
+        pytest.param([1, 2], said("(1, 2)"), id="list-against-tuple"),
+        pytest.param("42", said("42"), id="number-text"),
+        pytest.param("42.0", said("42"), id="number-by-value"),
+        pytest.param(42, said("42"), id="number"),
+        pytest.param(42, full("42", "42"), id="number-that-a-dialect-left-as-text"),
+        pytest.param("True", said('{"content": true}'), id="python's-word"),
+        pytest.param("true", said('{"content": true}'), id="json's-word"),
+        pytest.param(True, said("True"), id="boolean"),
+        pytest.param("('a', 'b')", full(("a", "b")), id="attribute-list"),
+        pytest.param("0", full(0), id="attribute-zero"),
+        pytest.param("x", full({"content": "x"}), id="attribute-object"),
+        pytest.param("x", full("x"), id="text-value-without-text"),
+        pytest.param("hello", full("hello", '[{"type": "text", "text": "hello"}]'), id="taken-out-of-a-wrapper"),
+        pytest.param({"a": 1}, full('{"a": 1}', '[{"type": "text", "text": "..."}]'), id="object-text-taken-out-of-a-wrapper"),
+        pytest.param(None, said("null"), id="null"),
+        pytest.param("", said("null"), id="empty-and-null"),
+        pytest.param("", said('{"content": null}'), id="empty-and-null-content"),
+        pytest.param("None", said("null"), id="null-spelled"),
+        pytest.param("", NO_OUTPUT, id="empty-and-nothing"),
+        pytest.param(None, NO_OUTPUT, id="null-and-nothing"),
+        pytest.param("NaN", full(NAN), id="nan-spelled"),
+        pytest.param("nan", full({"content": NAN}), id="nan-spelled-by-python"),
+        pytest.param("inf", full(INFINITY), id="infinity-spelled-by-python"),
+        pytest.param("-Infinity", full(-INFINITY), id="infinity-spelled"),
+        pytest.param("[[[", UNREAD, id="text-of-what-can't-be-read"),
+    ],
+)
+def test_output_meets_the_expectation(expected: Json, recorded: Content) -> None:
+    assert answers(expected, recorded)
+
+
+@pytest.mark.parametrize(
+    ("expected", "recorded"),
+    [
+        pytest.param("Sunny", said("sunny"), id="case"),
+        pytest.param("done", said('{"content": "done "}'), id="blank"),
+        pytest.param("hello", said('"hello"'), id="quotes"),
+        pytest.param("x", said('{"Content": "x"}'), id="content-is-exact"),
+        pytest.param("42.0", said('{"content": "42"}'), id="content-text-is-no-number"),
+        pytest.param(42, said('{"content": "42"}'), id="content-text-against-number"),
+        pytest.param('{"a": 1}', said('"{\\"a\\": 1}"'), id="decoded-once"),
+        pytest.param("", said("0"), id="zero-is-not-empty"),
+        pytest.param("", said("{}"), id="object-is-not-empty"),
+        pytest.param("", said("false"), id="false-is-not-empty"),
+        pytest.param(None, said(""), id="null-and-empty-text"),
+        pytest.param("null", NO_OUTPUT, id="null-spelled-and-nothing"),
+        pytest.param("x", NO_OUTPUT, id="text-and-nothing"),
+        pytest.param(True, said("1"), id="true-and-one"),
+        pytest.param([1, 2], said("[2, 1]"), id="list-order"),
+        pytest.param(NAN, full(NAN), id="nan"),
+        pytest.param(None, Content(state=ContentState.UNPARSED), id="null-and-what-can't-be-read"),
+    ],
+)
+def test_output_does_not_meet_the_expectation(expected: Json, recorded: Content) -> None:
+    assert not answers(expected, recorded)
+
+
+def test_wrapper_as_a_whole_is_offered_only_if_one_is_expected() -> None:
+    recorded = said('{"content": {"a": 1}}')
+    assert set(asked({"content": {"a": 1}})) & set(offered(recorded)) == set(asked({"content": {"a": 1}}))
+    assert not set(asked({"content": {"a": 1}})) & set(offered(recorded, wrapped=False))
+    assert set(asked({"a": 1})) <= set(offered(recorded, wrapped=False))
+
+
+@pytest.mark.parametrize(
+    ("expected", "recorded", "shown"),
+    [
+        pytest.param("sunny", said("rainy"), ("sunny", "rainy"), id="text"),
+        pytest.param("hello", said('"hello"'), ("hello", '"hello"'), id="quoted-text"),
+        pytest.param("{'a': 1}", said('{"content": "{\\"a\\": 2}"}'), ({"a": 1}, {"a": 2}), id="spelled-objects"),
+        pytest.param({"content": 1}, said('{"content": 2}'), ({"content": 1}, {"content": 2}), id="wrapper-expected"),
+        pytest.param("1", said('{"content": 2}'), (1, 2), id="number-against-text"),
+        pytest.param("1", said('{"content": "2"}'), ("1", "2"), id="content-text"),
+        pytest.param({"a": 1}, said("sunny"), ({"a": 1}, "sunny"), id="object-and-prose"),
+        pytest.param(43, full("42", "42"), (43, 42), id="number-left-as-text"),
+        pytest.param("{'a': 1}", full("{'a': 2}", "{'a': 2}"), ({"a": 1}, {"a": 2}), id="object-left-as-text"),
+        pytest.param("a", UNREAD, ("a", "[[["), id="can't-be-read"),
+        pytest.param("a", Content(state=ContentState.UNPARSED), ("a", None), id="nothing-to-read"),
+        pytest.param("x", full("hello", '[{"text": "hello"}]'), ("x", "hello"), id="taken-out-of-a-wrapper"),
+    ],
+)
+def test_nearest_forms_are_compared(expected: Json, recorded: Content, shown: tuple[Json, Json]) -> None:
+    assert compared(expected, recorded) == shown
