@@ -176,7 +176,7 @@ class CallLog:
         index: defaultdict[str, list[int]] = defaultdict(list)
         for position, call in enumerate(self.calls):
             index[call.name].append(position)
-            for alias in call.aliases:
+            for alias in dict.fromkeys(call.aliases):
                 if alias != call.name:
                     index[alias].append(position)
         return dict(index)

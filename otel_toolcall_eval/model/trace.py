@@ -149,6 +149,7 @@ class Doubt(StrEnum):
     VALUE_REDACTED = "value_redacted"
     CONTENT_NOT_CAPTURED = "content_not_captured"
     NO_TOOL_SPANS = "no_tool_spans"
+    CLOCK_SKEW = "clock_skew"  # the order of calls hangs on clocks that provably disagree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +163,8 @@ class Trace:
         doubts: why spans may be missing; empty means that the trace is complete.
         revision: 0 for the first look at it, then 1, 2, ... for each later look that late spans made necessary.
         note: what was attached to the trace when it was looked at before; None at the first look.
+        unit_span_id: the agent span that ``spans`` is the subtree of, where agent invocations are judged one by one; None if
+            the whole trace is judged.
         decided_after_ns: from the arrival of the root (of the first span, if there is no root) to the decision.
     """
 
@@ -173,3 +176,9 @@ class Trace:
     revision: int = 0
     note: object = None
     decided_after_ns: int = 0
+    unit_span_id: bytes | None = None
+
+    @property
+    def key(self) -> bytes:
+        """Return what tells this trace, or this part of one, from all others."""
+        return self.trace_id if self.unit_span_id is None else self.trace_id + self.unit_span_id
