@@ -1,0 +1,193 @@
+"""Reads one call out of one tool span, by all dialects that match it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.extraction.candidate import Candidate, Recorded
+from otel_toolcall_eval.extraction.decoding import read_as
+from otel_toolcall_eval.extraction.dialect import Decode, Dialect, Role, Source
+from otel_toolcall_eval.extraction.matching import MAX_DIGITS, any_holds, at_path, holds, spelled
+from otel_toolcall_eval.extraction.reading import Found, find_content, find_in
+from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, CallStatus, ContentState
+from otel_toolcall_eval.model.trace import Span, SpanEvent, StatusCode, Value
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.extraction.span_tree import SpanTree
+
+MAX_NAME_LENGTH = 1000
+"""Longest name, ID or error type that is kept, in characters; what is longer is no such thing."""
+
+_TELLING = ("isError", "is_error", "tool_call_id", '"status"', "status=", "FunctionExecutionResult")
+"""Texts of which at least one occurs in an output that says something about its call."""
+
+
+def read_call(span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> Candidate | None:
+    """Read the call that a tool span stands for; None if it does not name the tool.
+
+    ``dialects`` are those that match the span, in the order in which they are asked; there is at least one.
+    """
+    name = text_of(span, tree, dialects, "name_from")
+    if name is None:
+        return None
+    nothing_means_empty = len(dialects) == 1 and dialects[0].nothing_means_empty
+    arguments = find_content(span, tree, dialects, "arguments_from")
+    output = find_content(span, tree, dialects, "output_from")
+    if _both_hidden(arguments, output):
+        arguments, output = [_hidden(arguments[0])], [_hidden(output[0])]
+    call = Candidate(
+        span=span,
+        name=name,
+        aliases=_aliases(name, dialects),
+        arguments=Recorded.among(arguments, is_arguments=True, nothing_means_empty=nothing_means_empty),
+        output=Recorded.among(output, is_arguments=False, nothing_means_empty=nothing_means_empty),
+        call_id=text_of(span, tree, dialects, "call_id_from"),
+        phase=_phase(span, tree, dialects),
+        kind=_kind(span, tree, dialects),
+        own_agent=text_of(span, tree, dialects, "agent_from"),
+        start_unix_ns=span.start_unix_ns,
+        end_unix_ns=span.end_unix_ns,
+        duration_known=span.start_unix_ns != span.end_unix_ns,
+        from_cache=any(any_holds(dialect.cached_when, span) for dialect in dialects),
+        dialects=list(dict.fromkeys(dialect.family for dialect in dialects)),
+        is_part=dialects[0].role is Role.PART,
+    )
+    attempts = text_of(span, tree, dialects, "attempts_from")
+    if attempts is not None and attempts.isdecimal() and len(attempts) <= MAX_DIGITS:
+        call.attempts = max(1, int(attempts))
+    _set_status(call, span, tree, dialects)
+    _listen_to_wrappers(call)
+    if call.status is CallStatus.ERROR and call.error_message is None and call.status_from != "span_status":
+        call.error_message = _message_in_output(call)
+    return call
+
+
+def text_of(span: Span, tree: SpanTree, dialects: Sequence[Dialect], field: str) -> str | None:
+    """Return the first text that is no placeholder and of bearable length."""
+    name = field.removesuffix("_from")
+    for dialect in dialects:
+        for source in getattr(dialect, field):
+            for value in find_in(span, tree, source):
+                text = _text(value, source)
+                if text and len(text) <= MAX_NAME_LENGTH and text not in dialect.placeholders.get(name, ()):
+                    return text
+    return None
+
+
+def _text(value: Value, source: Source) -> str | None:
+    """Read a value as text, along its path if it has one."""
+    if not source.path and source.decode is Decode.AUTO:
+        return spelled(value)
+    read = read_as(value, source.decode) if isinstance(value, str) else value
+    return spelled(at_path(read, source.path))
+
+
+def _aliases(name: str, dialects: Sequence[Dialect]) -> list[str]:
+    """Return the name without its plugin's prefix, where a dialect puts one before it."""
+    for dialect in dialects:
+        for separator in dialect.alias_separators:
+            _, found, rest = name.rpartition(separator)
+            if found and rest:
+                return [rest]
+    return []
+
+
+def _kind(span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> CallKind | None:
+    """Return what ran, if a dialect can tell."""
+    for dialect in dialects:
+        for kind, match in dialect.kind_when:
+            if holds(match, span):
+                return kind
+        for kind, match in dialect.child_kind_when:
+            if any(holds(match, child) for child in tree.children(span)):
+                return kind
+    return next((dialect.kind for dialect in dialects if dialect.kind is not None), None)
+
+
+def _phase(span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> CallPhase:
+    """Return how far the call came."""
+    for dialect in dialects:
+        for phase, match in dialect.phase_when:
+            if holds(match, span):
+                return phase
+        for phase, match in dialect.child_phase_when:
+            if any(holds(match, child) for child in tree.children(span)):
+                return phase
+    return CallPhase.EXECUTED
+
+
+def _both_hidden(arguments: Sequence[Found], output: Sequence[Found]) -> bool:
+    """Tell whether arguments and output both are the text that a producer writes in place of hidden ones."""
+    if not arguments or not output or not arguments[0].dialect.hidden_pair:
+        return False
+    return arguments[0].value == output[0].value == arguments[0].dialect.hidden_pair
+
+
+def _hidden(found: Found) -> Found:
+    """Return the same place with a mask in it."""
+    return Found(value="__REDACTED__", source=found.source, dialect=found.dialect)
+
+
+def _set_status(call: Candidate, span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> None:
+    """Find out how the call ended. An error that is told anywhere on the span counts, even over the status OK.
+
+    Source: DIALECTS, section 2d, rule 7. The span's own status is asked first, since its message is meant for people.
+    """
+    exception = _exception(span)
+    error_type = text_of(span, tree, dialects, "error_type_from") or spelled(span.attributes.get("error.type")) or None
+    if span.status is StatusCode.ERROR:
+        call.status, call.status_from = CallStatus.ERROR, "span_status"
+    elif error_type or any(any_holds(dialect.error_when, span) for dialect in dialects):
+        call.status, call.status_from = CallStatus.ERROR, "attribute"
+    elif exception is not None:
+        call.status, call.status_from = CallStatus.ERROR, "event"
+    elif call.phase is CallPhase.EXECUTED:
+        call.status, call.status_from = CallStatus.OK, "span_status"
+    if call.status is not CallStatus.ERROR:
+        return
+    told = text_of(span, tree, dialects, "error_message_from") or span.status_message
+    call.error_type, call.error_message = error_type, told or None
+    if exception is not None:
+        call.error_type = call.error_type or spelled(exception.attributes.get("exception.type")) or None
+        call.error_message = call.error_message or spelled(exception.attributes.get("exception.message")) or None
+
+
+def _exception(span: Span) -> SpanEvent | None:
+    """Return the last recorded exception."""
+    return next((event for event in reversed(span.events) if event.name == "exception"), None)
+
+
+def _listen_to_wrappers(call: Candidate) -> None:
+    """Take over what the output's wrappers say about the call: its ID, a failure, that it went over MCP.
+
+    Decodes only if the recorded text holds one of the words that such wrappers have.
+    """
+    for recorded in (call.arguments, call.output):
+        found = recorded.found
+        if found is None or not found.source.unwrap:
+            continue
+        if isinstance(found.value, str) and not any(word in found.value for word in _telling(found)):
+            continue
+        for said in recorded.decoded.said:
+            call.call_id = call.call_id or said.call_id
+            call.kind = call.kind or said.kind
+            if said.failed and call.status is not CallStatus.ERROR:
+                call.status, call.status_from = CallStatus.ERROR, "output"
+                call.error_type = said.error_type
+
+
+def _telling(found: Found) -> Sequence[str]:
+    """Return the words that make it worth to decode a text for what its wrappers say."""
+    return ("tool_name",) if "tool_request" in found.source.unwrap else _TELLING
+
+
+def _message_in_output(call: Candidate) -> str | None:
+    """Return the error's text from the output: the text itself, or its ``error`` member."""
+    content = call.output.content
+    if content.state is not ContentState.FULL:
+        return None
+    value = content.value
+    if isinstance(value, Mapping):
+        value = value.get("error")
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,151 @@
+"""What one span says about one call, before spans that saw the same call are put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.extraction.decoding import Decoded, decode_arguments, decode_output
+from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, CallStatus, Content, ContentState, Payload
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_toolcall_eval.extraction.reading import Found
+    from otel_toolcall_eval.model.trace import Span, Value
+
+
+class Recorded:
+    """Arguments or an output of a candidate, decoded when someone asks.
+
+    The payload that goes into the ToolCall shares the decoded value, so nothing is decoded twice.
+    """
+
+    __slots__ = ("_content", "_decoded", "_others", "found", "is_arguments", "nothing_means_empty")
+
+    def __init__(self, found: Found | None, *, is_arguments: bool, nothing_means_empty: bool = False) -> None:
+        """Keep what was found."""
+        self.found = found
+        self.is_arguments = is_arguments
+        self.nothing_means_empty = nothing_means_empty
+        self._decoded: Decoded | None = None
+        self._content: Content | None = None
+        self._others: list[Recorded] = []
+
+    @classmethod
+    def among(cls, founds: Sequence[Found], *, is_arguments: bool, nothing_means_empty: bool = False) -> Recorded:
+        """Keep several values of one field, the best first."""
+        first, *rest = [cls(found, is_arguments=is_arguments, nothing_means_empty=nothing_means_empty) for found in (founds or (None,))]
+        for other in rest:
+            first.also(other)
+        return first
+
+    @classmethod
+    def of(cls, content: Content, *, is_arguments: bool) -> Recorded:
+        """Wrap content that is decoded already."""
+        recorded = cls(None, is_arguments=is_arguments)
+        recorded._decoded = Decoded(content=content)
+        return recorded
+
+    def also(self, other: Recorded) -> None:
+        """Fall back on what another span recorded of the same call, where this one has nothing whole."""
+        self._others.append(other)
+        self._content = None
+
+    @property
+    def decoded(self) -> Decoded:
+        """Return what this span itself recorded, decoded."""
+        if self._decoded is None:
+            decode = decode_arguments if self.is_arguments else decode_output
+            self._decoded = decode(self.found, nothing_means_empty=self.nothing_means_empty)
+        return self._decoded
+
+    @property
+    def content(self) -> Content:
+        """Return the first content that is whole, else the first that was recorded at all, else that there is none."""
+        if self._content is None:
+            best = self.decoded.content
+            for other in self._others:
+                if best.state is ContentState.FULL and not best.nothing:
+                    break
+                content = other.content
+                if content.state is ContentState.FULL or (best.state is ContentState.ABSENT and content.state is not ContentState.ABSENT):
+                    best = content
+            self._content = best
+        return self._content
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether anything was recorded, without decoding it where that can be told."""
+        if self._is_own() or self.nothing_means_empty:
+            return True
+        return any(other.is_there for other in self._others)
+
+    def _is_own(self) -> bool:
+        """Tell whether this span itself recorded anything."""
+        if self._decoded is None and (self.found is None or not self.found.source.path):
+            return self.found is not None
+        return self.decoded.content.state is not ContentState.ABSENT and (self.found is not None or not self.nothing_means_empty)
+
+    def payload(self) -> Payload:
+        """Return the lazy payload of the ToolCall."""
+        if self._content is not None:
+            return Payload.of(self._content)
+        return Payload(self.found.value if self.found else None, partial(_content_of, self))
+
+
+def _content_of(recorded: Recorded, _value: Value) -> Content:
+    """Decode on behalf of a payload."""
+    return recorded.content
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Candidate:
+    """One reading of one call. Mutable, and lives only while one trace is read.
+
+    Attributes:
+        index: position among several calls of the same span; 0 for an ordinary tool span.
+        explicit_ok: True if the span's status is OK, so an error further in was dealt with inside.
+        merged: IDs of spans that were folded into this one, in order of time.
+        absorbed: set once this candidate was folded into another one.
+        from_message: True if it stood in a message, so that no span of its own shows it.
+        is_part: True for a piece of the call above it.
+        rank: start of the model call that asked for it, and its place in the message; (-1, -1) if nobody is known to have asked.
+        fingerprint: kept by ``sameness.fingerprint`` as soon as ``has_fingerprint``.
+    """
+
+    span: Span
+    name: str
+    arguments: Recorded
+    output: Recorded
+    index: int = 0
+    aliases: list[str] = field(default_factory=list)
+    kind: CallKind | None = None
+    phase: CallPhase = CallPhase.EXECUTED
+    call_id: str | None = None
+    status: CallStatus = CallStatus.UNKNOWN
+    status_from: str | None = None
+    error_type: str | None = None
+    error_message: str | None = None
+    start_unix_ns: int = 0
+    end_unix_ns: int = 0
+    duration_known: bool = True
+    own_agent: str | None = None
+    attempts: int = 1
+    failed_attempts: int = 0
+    from_cache: bool = False
+    nested_in: bytes | None = None
+    merged: list[bytes] = field(default_factory=list)
+    dialects: list[str] = field(default_factory=list)
+    absorbed: bool = False
+    from_message: bool = False
+    is_part: bool = False
+    rank: tuple[int, int] = (-1, -1)
+    fingerprint: str | None = None
+    has_fingerprint: bool = False
+
+    @property
+    def explicit_ok(self) -> bool:
+        """Tell whether the producer said that the call went well."""
+        return self.span.status == 1

@@ -1,0 +1,51 @@
+"""Tells what a user should know about a trace: the first question is "why is it empty". Source: DIALECTS, section 2e."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus
+from otel_toolcall_eval.model.trace import Doubt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from otel_toolcall_eval.extraction.candidate import Candidate
+    from otel_toolcall_eval.extraction.readings import Readings
+
+_ONLY_REQUESTS = "models asked for calls, and no span shows that any of them ran: instrument the agent framework, not only its model client"
+_DROPPED = "the producer dropped attributes of tool spans, so arguments or results may be lost: raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"
+
+
+def told(calls: Sequence[Candidate], readings: Readings) -> tuple[tuple[str, ...], tuple[Doubt, ...]]:
+    """Return hints, each once, and why calls may be missing although no span is."""
+    hints: dict[str, None] = {}
+    doubts: tuple[Doubt, ...] = ()
+    executed = [call for call in calls if call.phase is CallPhase.EXECUTED]
+    seen = {dialect.name: dialect for dialects in readings.all_dialects.values() for dialect in dialects}
+    if all(call.from_message for call in executed):
+        silent = [dialect.hint for _, dialect in sorted(seen.items()) if dialect.hint]
+        if not executed and any(call.phase is CallPhase.REQUESTED for call in calls):
+            silent.append(_ONLY_REQUESTS)
+        hints.update(dict.fromkeys(silent))
+        doubts = (Doubt.NO_TOOL_SPANS,) if silent and not executed else ()
+    for hint, with_hint in _by_content_hint(executed, readings).items():
+        if not all(any(recorded) for recorded in zip(*with_hint, strict=True)):
+            hints[hint] = None
+    if any(call.span.dropped_attributes and not (call.arguments.is_there and call.output.is_there) for call in executed):
+        hints[_DROPPED] = None
+    return tuple(hints), doubts
+
+
+def _by_content_hint(calls: Sequence[Candidate], readings: Readings) -> Mapping[str, list[tuple[bool, bool]]]:
+    """Return, for each hint on how to switch content on, whether each of its calls recorded arguments and an output.
+
+    Calls that failed have no output to record, so they say nothing about it.
+    """
+    told_by: defaultdict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    for call in calls:
+        hint = next((dialect.content_hint for dialect in readings.all_dialects[call.span.span_id] if dialect.content_hint), "")
+        if hint:
+            told_by[hint].append((call.arguments.is_there, call.output.is_there or call.status is CallStatus.ERROR))
+    return told_by

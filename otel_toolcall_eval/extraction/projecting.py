@@ -1,0 +1,79 @@
+"""Which parts of a span the dialects read, so that everything else can be dropped while it is decoded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.extraction.dialect import Dialect, Match, Origin, Source, Subject, Test
+from otel_toolcall_eval.model.trace import Projection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_ALWAYS_KEYS = frozenset({"error.type"})
+_ALWAYS_EVENTS = frozenset({"exception"})
+_SOURCE_FIELDS = (
+    "name_from",
+    "call_id_from",
+    "arguments_from",
+    "output_from",
+    "agent_from",
+    "error_type_from",
+    "error_message_from",
+    "attempts_from",
+)
+_CONDITION_FIELDS = ("error_when", "cached_when")
+_MESSAGE_FIELDS = ("calls_from", "requests_from", "responses_from")
+
+
+def projection_of(dialects: Sequence[Dialect]) -> Projection:
+    """Return what ``dialects`` read."""
+    keys, prefixes, events = set(_ALWAYS_KEYS), set[str](), set(_ALWAYS_EVENTS)
+    for dialect in dialects:
+        for source in _sources(dialect):
+            if source.origin is Origin.ATTR:
+                keys.add(source.key)
+            elif source.origin is Origin.ATTR_PREFIX:
+                prefixes.add(source.key)
+            elif source.origin is Origin.EVENT:
+                events.add(source.key)
+            if source.names_from:
+                keys.add(source.names_from)
+        for test in _tests(dialect):
+            if test.subject is Subject.ATTR:
+                keys.add(test.key)
+            elif test.subject is Subject.EVENT:
+                events.add(test.key)
+    return Projection(keys=frozenset(keys), prefixes=tuple(sorted(prefixes)), event_names=frozenset(events))
+
+
+def _sources(dialect: Dialect) -> Iterator[Source]:
+    """Yield every source of a dialect."""
+    for name in _SOURCE_FIELDS:
+        yield from getattr(dialect, name)
+    for name in _MESSAGE_FIELDS:
+        for message in getattr(dialect, name):
+            yield message.source
+
+
+def _tests(dialect: Dialect) -> Iterator[Test]:
+    """Yield every test of a dialect."""
+    yield from _within(dialect.match)
+    for name in _CONDITION_FIELDS:
+        for condition in getattr(dialect, name):
+            yield from _within(condition)
+    for _, match in (*dialect.kind_when, *dialect.child_kind_when, *dialect.phase_when, *dialect.child_phase_when):
+        yield from _within(match)
+    for source in _sources(dialect):
+        for guard in (source.only_if, source.unless, source.cut_when):
+            if guard is not None:
+                yield from _within(guard)
+
+
+def _within(condition: Test | Match) -> Iterator[Test]:
+    """Yield every test of a condition; conditions are nested a few levels at most."""
+    if isinstance(condition, Test):
+        yield condition
+        return
+    for inner in (*condition.every, *condition.some, *condition.none):
+        yield from _within(inner)

@@ -1,0 +1,178 @@
+"""Finds what a dialect's sources name on a span, without decoding it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.extraction.dialect import Dialect, Origin, Pattern, Source, Step
+from otel_toolcall_eval.extraction.matching import MAX_TESTED_LENGTH, holds, present
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from otel_toolcall_eval.extraction.span_tree import SpanTree
+    from otel_toolcall_eval.model.trace import Span, Value
+
+MAX_CHILDREN_ASKED = 100
+"""How many children a ``child`` source looks at. Producers that need it write two or three."""
+
+EVERY_FIELD = "*"
+"""The field that stands for all attributes of an event, as an object."""
+
+MAX_FLATTENED_DEPTH = 20
+"""How many segments a flattened key is split into; the rest stays together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A recorded value, where it was found, and by which dialect.
+
+    Attributes:
+        names: schema that names positional arguments, where the source tells where it is.
+        cut: True if the producer says that it cut the value off.
+    """
+
+    value: Value
+    source: Source
+    dialect: Dialect
+    names: Value = None
+    cut: bool = False
+
+
+def find_all(span: Span, tree: SpanTree, dialects: Sequence[Dialect], field: str) -> Iterator[Found]:
+    """Yield what the sources of a field find: dialects in their order, sources in theirs, nulls too."""
+    for dialect in dialects:
+        for source in getattr(dialect, field):
+            for place in _places(span, tree, source):
+                if _open(source, place):
+                    for value in _values(place, source):
+                        yield Found(
+                            value=value,
+                            source=source,
+                            dialect=dialect,
+                            names=place.attributes.get(source.names_from),
+                            cut=source.cut_when is not None and holds(source.cut_when, place),
+                        )
+
+
+def find_in(span: Span, tree: SpanTree, source: Source) -> Iterator[Value]:
+    """Yield what one source finds."""
+    for place in _places(span, tree, source):
+        if _open(source, place):
+            yield from _values(place, source)
+
+
+def find_content(span: Span, tree: SpanTree, dialects: Sequence[Dialect], field: str) -> list[Found]:
+    """Return what was recorded, in the order in which it is worth looking at: placeholders left out, blanks last."""
+    name = field.removesuffix("_from")
+    whole: list[Found] = []
+    blank: list[Found] = []
+    for found in find_all(span, tree, dialects, field):
+        if isinstance(found.value, str) and found.value.strip() in found.dialect.placeholders.get(name, ()):
+            continue
+        (whole if present(found.value) else blank).append(found)
+    return whole + blank
+
+
+def _places(span: Span, tree: SpanTree, source: Source) -> Sequence[Span]:
+    """Return the spans that a source looks at."""
+    if source.step is Step.SELF:
+        return (span,)
+    if source.step is Step.CHILD:
+        return tree.children(span)[:MAX_CHILDREN_ASKED]
+    parent = tree.parent(span)
+    return () if parent is None else (parent,)
+
+
+def _open(source: Source, span: Span) -> bool:
+    """Tell whether the source's conditions let it look at this span."""
+    if source.only_if is not None and not holds(source.only_if, span):
+        return False
+    return source.unless is None or not holds(source.unless, span)
+
+
+def _values(span: Span, source: Source) -> Iterator[Value]:
+    """Yield what is recorded at the source's place."""
+    if source.origin is Origin.EVENT:
+        yield from _event_values(span, source)
+    elif source.origin is Origin.ATTR:
+        if source.key in span.attributes:
+            yield span.attributes[source.key]
+    elif source.origin is Origin.ATTR_PREFIX:
+        if (rebuilt := _rebuilt(span.attributes, source.key)) is not None:
+            yield rebuilt
+    elif source.origin is Origin.SPAN_NAME:
+        if (name := _cut_name(span.name, source)) is not None:
+            yield name
+    else:
+        yield source.key
+
+
+def _event_values(span: Span, source: Source) -> Iterator[Value]:
+    """Yield the field of each event that has it."""
+    for event in span.events:
+        if event.name == source.key and source.field == EVERY_FIELD:
+            yield event.attributes
+        elif event.name == source.key and source.field in event.attributes:
+            yield event.attributes[source.field]
+
+
+def _cut_name(name: str, source: Source) -> str | None:
+    """Return the part of a span's name that a source wants; None if the name does not have it."""
+    if not name.startswith(source.strip_prefix) or not name.endswith(source.strip_suffix):
+        return None
+    name = name.removeprefix(source.strip_prefix).removesuffix(source.strip_suffix)
+    if source.before_last:
+        return name.rpartition(source.before_last)[0] or None
+    return name if source.pattern is None else _found_in(name, source.pattern)
+
+
+def _found_in(name: str, pattern: Pattern) -> str | None:
+    """Return what a pattern's first group finds, or all that it finds if it has no group."""
+    found = pattern.search(name[:MAX_TESTED_LENGTH])
+    if found is None:
+        return None
+    try:
+        return found.group(1)
+    except IndexError:
+        return found.group(0)
+
+
+def _rebuilt(attributes: Mapping[str, Value], prefix: str) -> Value:
+    """Rebuild a value from flattened keys; None if there are none. Segments that are 0, 1, 2, ... make a list."""
+    flat = {key[len(prefix) :]: value for key, value in attributes.items() if key.startswith(prefix) and len(key) > len(prefix)}
+    return grown(flat) if flat else None
+
+
+def grown(flat: Mapping[str, Value]) -> Value:
+    """Turn dotted keys into nested objects and lists. Of a key that is a leaf and a branch, the branch wins.
+
+    Cost: linear in the segments, which are bounded for each key.
+    """
+    root: dict[str, object] = {}
+    for key, value in sorted(flat.items()):
+        branch = root
+        *steps, last = key.split(".", MAX_FLATTENED_DEPTH)
+        for step in steps:
+            below = branch.get(step)
+            if not isinstance(below, _Branch):
+                below = branch[step] = _Branch()
+            branch = below
+        branch[last] = value  # a leaf sorts before the branches of its name, so it never replaces one
+    return _listed(root)
+
+
+class _Branch(dict[str, object]):
+    """A branch of our own making, told apart from a recorded object."""
+
+
+def _listed(branch: Mapping[str, object]) -> Value:
+    """Turn branches with the keys 0 to n-1 into lists. Recursion is bounded by MAX_FLATTENED_DEPTH."""
+    grown_members: dict[str, Value] = {
+        key: _listed(value) if isinstance(value, _Branch) else value  # type: ignore[misc] # the leaves came in as Value
+        for key, value in branch.items()
+    }
+    if grown_members and all(str(index) in grown_members for index in range(len(grown_members))):
+        return tuple(grown_members[str(index)] for index in range(len(grown_members)))
+    return grown_members

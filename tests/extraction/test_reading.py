@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_toolcall_eval.extraction.dialect import Dialect, Match, Origin, Source, Step, Subject, Test
+from otel_toolcall_eval.extraction.reading import find_content, find_in, grown
+from tests.extraction.spans import make, tree_of
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.model.trace import Value
+
+PARENT = make(1, name="parent", attributes={"k": "above"})
+SPAN = make(
+    2,
+    parent=1,
+    name="run.get_weather.tool",
+    events=[("e", {"f": 1}), ("e", {"g": 2}), ("other", {"f": 3})],
+    attributes={"k": "here", "p.a": 1, "p.b.0": 2, "p.": 9},
+)
+CHILDREN = [make(3, parent=2, attributes={"k": "below"}), make(4, parent=2, start=1)]
+TREE = tree_of(PARENT, SPAN, *CHILDREN)
+HAS_K = Match(every=(Test(subject=Subject.ATTR, key="k"),))
+
+
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        pytest.param(Source(origin=Origin.ATTR, key="k"), ["here"], id="attribute"),
+        pytest.param(Source(origin=Origin.ATTR, key="none"), [], id="missing attribute"),
+        pytest.param(Source(origin=Origin.ATTR_PREFIX, key="p."), [{"a": 1, "b": (2,)}], id="flattened keys"),
+        pytest.param(Source(origin=Origin.ATTR_PREFIX, key="q."), [], id="no flattened keys"),
+        pytest.param(Source(origin=Origin.EVENT, key="e", field="f"), [1], id="event"),
+        pytest.param(Source(origin=Origin.EVENT, key="e", field="*"), [{"f": 1}, {"g": 2}], id="whole events"),
+        pytest.param(Source(origin=Origin.VALUE, key="v"), ["v"], id="constant"),
+        pytest.param(Source(origin=Origin.SPAN_NAME), ["run.get_weather.tool"], id="span name"),
+        pytest.param(Source(origin=Origin.SPAN_NAME, strip_prefix="run.", strip_suffix=".tool"), ["get_weather"], id="stripped name"),
+        pytest.param(Source(origin=Origin.SPAN_NAME, strip_prefix="no"), [], id="another prefix"),
+        pytest.param(Source(origin=Origin.SPAN_NAME, strip_suffix="no"), [], id="another suffix"),
+        pytest.param(Source(origin=Origin.SPAN_NAME, before_last="."), ["run.get_weather"], id="before the last"),
+        pytest.param(Source(origin=Origin.SPAN_NAME, before_last="/"), [], id="nothing to stand before"),
+        pytest.param(Source(origin=Origin.SPAN_NAME, pattern=re.compile(r"\.(\w+)\.")), ["get_weather"], id="group of a pattern"),
+        pytest.param(Source(origin=Origin.SPAN_NAME, pattern=re.compile(r"get\w+")), ["get_weather"], id="pattern without a group"),
+        pytest.param(Source(origin=Origin.SPAN_NAME, pattern=re.compile("x")), [], id="pattern that is not there"),
+        pytest.param(Source(origin=Origin.ATTR, key="k", step=Step.PARENT), ["above"], id="parent"),
+        pytest.param(Source(origin=Origin.ATTR, key="k", step=Step.CHILD), ["below"], id="children"),
+        pytest.param(Source(origin=Origin.SPAN_NAME, step=Step.CHILD, only_if=HAS_K), ["span"], id="only if"),
+        pytest.param(Source(origin=Origin.SPAN_NAME, unless=HAS_K), [], id="unless"),
+    ],
+)
+def test_sources_find_what_they_name(source: Source, values: list[Value]) -> None:
+    assert list(find_in(SPAN, TREE, source)) == values
+
+
+def test_a_root_has_no_parent_to_look_at() -> None:
+    assert list(find_in(PARENT, TREE, Source(origin=Origin.ATTR, key="k", step=Step.PARENT))) == []
+
+
+def test_placeholders_are_left_out_and_blanks_stand_last() -> None:
+    sources = tuple(Source(origin=Origin.ATTR, key=key) for key in ("blank", "placeholder", "value"))
+    dialect = Dialect(name="d", family="d", match=HAS_K, output_from=sources, placeholders={"output": frozenset({"N/A"})})
+    span = make(attributes={"blank": "", "placeholder": " N/A ", "value": 0})
+    assert [found.value for found in find_content(span, tree_of(span), [dialect], "output_from")] == [0, ""]
+
+
+def test_a_value_that_the_producer_cut_off_is_marked() -> None:
+    source = Source(origin=Origin.ATTR, key="k", cut_when=HAS_K)
+    dialect = Dialect(name="d", family="d", match=HAS_K, output_from=(source,))
+    (found,) = find_content(SPAN, TREE, [dialect], "output_from")
+    assert found.cut
+
+
+@pytest.mark.parametrize(
+    ("flat", "value"),
+    [
+        pytest.param({"0": "a", "1": "b"}, ("a", "b"), id="list"),
+        pytest.param({"1": "a"}, {"1": "a"}, id="list with a hole"),
+        pytest.param({"a": 1, "a.b": 2}, {"a": {"b": 2}}, id="leaf and branch"),
+        pytest.param({"a.b": 2, "a": 1}, {"a": {"b": 2}}, id="branch and leaf"),
+        pytest.param({"a": {"x": 1}}, {"a": {"x": 1}}, id="a recorded object"),
+        pytest.param({"a.0.b": 1, "a.0.c": 2}, {"a": ({"b": 1, "c": 2},)}, id="objects in a list"),
+    ],
+)
+def test_flattened_keys_are_rebuilt(flat: dict[str, Value], value: Value) -> None:
+    assert grown(flat) == value

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from otel_toolcall_eval.extraction.span_tree import SpanTree
+from tests.extraction.spans import make, number_of, tree_of
+
+
+def _nested_value(depth: int) -> dict[str, object]:
+    value: dict[str, object] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+def test_parents_and_children() -> None:
+    top, middle, low = make(1), make(2, parent=1, start=2), make(3, parent=2, start=3)
+    tree = tree_of(low, top, middle)
+    assert tree.parent(low) == middle
+    assert tree.parent(top) is None
+    assert tree.children(top) == [middle]
+    assert list(tree.children(low)) == []
+    assert [tree.depth[span.span_id] for span in (top, middle, low)] == [0, 1, 2]
+    assert tree.top_down == [top, middle, low]
+
+
+@pytest.mark.parametrize("parent", [1, 9], ids=["itself", "a span that is not there"])
+def test_a_span_without_a_parent_in_the_trace_is_a_root(parent: int) -> None:
+    tree = tree_of(make(1, parent=parent))
+    assert len(tree.roots) == 1
+
+
+def test_a_ring_is_cut_at_its_earliest_span() -> None:
+    tree = tree_of(make(1, parent=3, start=5), make(2, parent=1, start=4), make(3, parent=2, start=6), make(4, parent=3, start=7))
+    assert [number_of(span.span_id) for span in tree.roots] == [2]
+    assert len(tree.top_down) == 4
+
+
+def test_a_child_with_a_skewed_clock_counts_as_starting_with_its_parent() -> None:
+    parent, child = make(1, start=100), make(2, parent=1, start=10)
+    tree = tree_of(child, parent)
+    assert tree.start[child.span_id] == 100
+
+
+def test_of_a_parent_and_a_child_that_start_together_the_parent_stands_first() -> None:
+    parent, child = make(1, start=0, end=9), make(2, parent=1, start=0, end=5)
+    tree = tree_of(child, parent)
+    assert (tree.start[parent.span_id], tree.tie[parent.span_id]) == (tree.start[child.span_id], tree.tie[child.span_id])
+    assert tree.depth[parent.span_id] < tree.depth[child.span_id]
+
+
+def test_of_copies_the_one_that_ends_last_counts_in_any_order() -> None:
+    early, late = make(1, end=5, name="early"), make(1, end=6, name="late")
+    assert SpanTree([early, late]).spans == SpanTree([late, early]).spans == [late]
+
+
+def test_copies_that_differ_only_in_a_value_are_told_apart_in_any_order() -> None:
+    one, other = make(1, attributes={"a": "x"}), make(1, attributes={"a": "y"})
+    assert SpanTree([one, other]).spans == SpanTree([other, one]).spans
+
+
+def test_copies_with_values_too_deep_to_print_are_no_crash() -> None:
+    one, other = make(1, attributes={"a": _nested_value(5000)}), make(1, attributes={"a": _nested_value(5000)})  # type: ignore[dict-item] # as it is
+    assert len(SpanTree([one, other]).spans) == 1
