@@ -1,0 +1,229 @@
+"""OTLP trace requests in JSON, to spans; equal to what protobuf gives for the same request.
+
+Choice: the standard library's JSON parser and a walk over what it gives. ``google.protobuf.json_format`` reads the IDs as base64, and turns
+a 64-bit integer that was sent as a number into an error or another number.
+Keys are lowerCamelCase, as the specification demands; unknown ones are ignored. Bad UTF-8 and half surrogate pairs become U+FFFD.
+Source: OTLP specification, "JSON Protobuf Encoding".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, TypeVar
+
+from otel_toolcall_eval.errors import DecodeError
+from otel_toolcall_eval.model.trace import Resource, Scope, SpanEvent, StatusCode
+from otel_toolcall_eval.wire.any_value import NestedTooDeepError
+from otel_toolcall_eval.wire.decoded import DecodedTraces, FaultTally, fault_of, usable_parent
+from otel_toolcall_eval.wire.json_fields import (
+    WrongTypeError,
+    as_object,
+    enum_of,
+    id_of,
+    integer_of,
+    list_of,
+    object_of,
+    text_of,
+)
+from otel_toolcall_eval.wire.json_values import attribute_value
+from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, MemberBudget, check_json
+from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, STATUS_CODES, Origin, make_span, origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_toolcall_eval.model.trace import Projection, Span, Value
+    from otel_toolcall_eval.wire.json_fields import JsonObject
+    from otel_toolcall_eval.wire.limits import Limits
+
+_Read = TypeVar("_Read")
+
+ENDS_EARLY = "not JSON: it ends early"
+"""What a DecodeError says of text that is JSON as far as it goes."""
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UINT32_MAX = (1 << 32) - 1
+_UINT64_MAX = (1 << 64) - 1
+_KINDS = {
+    f"SPAN_KIND_{name}": number for number, name in enumerate(("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER"))
+}
+_STATUS_CODES = {f"STATUS_CODE_{code.name}": code.value for code in StatusCode}
+_NO_STATUS = (StatusCode.UNSET, "")
+_ELSEWHERE = {
+    "resourceLogs": ("it is a logs request", "send it to /v1/logs"),
+    "resourceMetrics": ("it is a metrics request", "send it to /v1/metrics"),
+    "resource_spans": ("it spells resourceSpans as resource_spans", "spell keys in lowerCamelCase, as OTLP/JSON does"),
+}
+
+
+def decode_traces(body: bytes, projection: Projection, *, limits: Limits = DEFAULT_LIMITS) -> DecodedTraces:
+    """Decode an ``ExportTraceServiceRequest`` in JSON, or ``TracesData``, which looks the same.
+
+    Args, returns, raises: as ``otlp_protobuf.decode_traces``; the DecodeError names the path to what is wrong.
+    Cost: about 4 times that of protobuf, half of it in the JSON parser.
+    """
+    check_json(body, limits)
+    return decode_document(parse_json(body), projection, limits=limits)
+
+
+def parse_json(body: bytes) -> object:
+    """Return the JSON value that ``body`` holds; raises DecodeError, with line and column, if it is not JSON or nested too deep."""
+    fix = "send one OTLP/JSON object in UTF-8"
+    text = body.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
+    try:
+        document: object = json.loads(text)
+    except json.JSONDecodeError as error:
+        # Without the cause: it holds the whole text.
+        ends_early = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+        what = ENDS_EARLY if ends_early else f"not JSON: {error.msg.lower()}"
+        raise DecodeError(where=f"line {error.lineno} column {error.colno}", what=what, fix=fix) from None
+    except RecursionError:
+        raise DecodeError(where="request", what="the JSON is nested too deep", fix=fix) from None
+    except ValueError:  # an integer of more than 4,300 digits
+        raise DecodeError(where="request", what="a number is too long", fix=fix) from None
+    return document
+
+
+def decode_document(document: object, projection: Projection, *, limits: Limits = DEFAULT_LIMITS) -> DecodedTraces:
+    """Decode a request that is parsed already. Raises as ``decode_traces`` does."""
+    decoder = _Decoder(projection, MemberBudget(limits))
+    try:
+        request = as_object(document)
+        _refuse_other_requests(request)
+        _each(request, "resourceSpans", decoder.block)
+    except WrongTypeError as error:
+        raise DecodeError(where=error.where, what=error.what, fix="send an ExportTraceServiceRequest in OTLP/JSON") from None
+    return decoder.result()
+
+
+def _refuse_other_requests(request: JsonObject) -> None:
+    """Raise DecodeError for what is clearly meant otherwise; by the letter it would be an empty request, and its data silently lost."""
+    if "resourceSpans" not in request:
+        for key, (what, fix) in _ELSEWHERE.items():
+            if key in request:
+                raise DecodeError(where="request", what=what, fix=fix)
+
+
+def _each(fields: JsonObject, name: str, handle: Callable[[JsonObject], None]) -> None:
+    """Handle each object of a list, and say in which one something is wrong."""
+    for position, value in enumerate(list_of(fields, name)):
+        try:
+            handle(as_object(value))
+        except WrongTypeError as error:
+            error.inside(name, f"[{position}]")
+            raise
+
+
+def _in_field(owner: JsonObject, name: str, read: Callable[[JsonObject], _Read]) -> _Read:
+    """Read the object in a field, and say so if something in it is wrong."""
+    fields = object_of(owner, name)
+    try:
+        return read(fields)
+    except WrongTypeError as error:
+        error.inside(name)
+        raise
+
+
+def _scope(fields: JsonObject) -> Scope:
+    return Scope(name=text_of(fields, "name"), version=text_of(fields, "version"))
+
+
+def _status(fields: JsonObject) -> tuple[StatusCode, str]:
+    return STATUS_CODES.get(enum_of(fields, "code", _STATUS_CODES), StatusCode.UNSET), text_of(fields, "message")
+
+
+def _length(group: object, name: str) -> int:
+    """Return how many elements a list has; what is no list has none, and is reported when its turn comes."""
+    elements = group.get(name) if isinstance(group, dict) else None
+    return len(elements) if isinstance(elements, list) else 0
+
+
+def _everything(_key: str) -> bool:
+    return True
+
+
+class _Decoder:
+    """Decodes the blocks of one request."""
+
+    def __init__(self, projection: Projection, budget: MemberBudget) -> None:
+        self._projection = projection
+        self._budget = budget
+        self._spans: list[Span] = []
+        self._faults = FaultTally()
+
+    def result(self) -> DecodedTraces:
+        return DecodedTraces.of(self._spans, self._faults)
+
+    def block(self, block: JsonObject) -> None:
+        spans = sum(_length(group, "spans") for group in list_of(block, "scopeSpans")) or 1
+        resource = _in_field(block, "resource", self._resource)
+
+        def group(fields: JsonObject) -> None:
+            origin = origin_of(resource, _in_field(fields, "scope", _scope), spans=spans)
+            _each(fields, "spans", lambda span: self._span(span, origin))
+
+        _each(block, "scopeSpans", group)
+
+    def _span(self, fields: JsonObject, origin: Origin) -> None:
+        trace_id = id_of(fields, "traceId")
+        span_id = id_of(fields, "spanId")
+        start = integer_of(fields, "startTimeUnixNano", low=0, high=_UINT64_MAX)
+        end = integer_of(fields, "endTimeUnixNano", low=0, high=_UINT64_MAX)
+        fault = fault_of(trace_id, span_id, start, end)
+        if fault is not None:
+            self._faults.add(fault)
+            return
+        attributes, too_deep = self._attributes(fields, self._projection.keeps)
+        code, message = _in_field(fields, "status", _status) if "status" in fields else _NO_STATUS
+        self._spans.append(
+            make_span(
+                trace_id,
+                span_id,
+                usable_parent(id_of(fields, "parentSpanId")),
+                text_of(fields, "name"),
+                start,
+                end,
+                integer_of(fields, "flags", low=0, high=_UINT32_MAX),
+                enum_of(fields, "kind", _KINDS),
+                code,
+                message,
+                attributes or NO_ATTRIBUTES,
+                self._events(fields) if self._projection.event_names else (),
+                integer_of(fields, "droppedAttributesCount", low=0, high=_UINT32_MAX) + too_deep,
+                origin,
+            )
+        )
+
+    def _resource(self, fields: JsonObject) -> Resource:
+        attributes, _ = self._attributes(fields, _everything)
+        return Resource(attributes=attributes)
+
+    def _events(self, span: JsonObject) -> tuple[SpanEvent, ...]:
+        events: list[SpanEvent] = []
+
+        def event(fields: JsonObject) -> None:
+            name = text_of(fields, "name")
+            if name in self._projection.event_names:
+                time = integer_of(fields, "timeUnixNano", low=0, high=_UINT64_MAX)
+                attributes, _ = self._attributes(fields, _everything)
+                events.append(SpanEvent(name=name, time_unix_ns=time, attributes=attributes))
+
+        _each(span, "events", event)
+        return tuple(events)
+
+    def _attributes(self, owner: JsonObject, keeps: Callable[[str], bool]) -> tuple[dict[str, Value], int]:
+        """Return the attributes that are kept, and how many were left out because they are nested too deep."""
+        kept: dict[str, Value] = {}
+        too_deep = 0
+        for position, value in enumerate(list_of(owner, "attributes")):
+            try:
+                attribute = as_object(value)
+                key = text_of(attribute, "key")
+                if keeps(key):
+                    kept[key] = attribute_value(attribute, self._budget)
+            except NestedTooDeepError:
+                too_deep += 1
+            except WrongTypeError as error:
+                error.inside("attributes", f"[{position}]")
+                raise
+        return kept, too_deep

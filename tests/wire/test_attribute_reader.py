@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+
+from otel_toolcall_eval.model.trace import Projection
+from otel_toolcall_eval.wire.attribute_reader import AttributeReader, read_all, reader_for
+from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, MemberBudget
+from otel_toolcall_eval.wire.varint import MalformedError
+from tests.wire.otlp_requests import attribute, nested_bytes, varint
+
+BUDGET = MemberBudget(DEFAULT_LIMITS)
+TOO_DEEP = b"\x0a\x02id\x12" + varint(len(nested_bytes(101))) + nested_bytes(101)
+
+
+def encoded(*keys: str) -> list[bytes]:
+    return [attribute(key, AnyValue(int_value=number)).SerializeToString() for number, key in enumerate(keys)]
+
+
+@given(
+    kept=st.frozensets(st.text("ab.é", max_size=12), max_size=4),
+    prefixes=st.frozensets(st.text("ab.", min_size=1, max_size=12), max_size=2),
+    keys=st.lists(st.text("ab.é", max_size=14) | st.just("a" * 130), max_size=6),
+    value_first=st.booleans(),
+)
+def test_exactly_the_attributes_of_the_projection_are_kept(
+    kept: frozenset[str],
+    prefixes: frozenset[str],
+    keys: list[str],
+    value_first: bool,  # noqa: FBT001 - drawn
+) -> None:
+    projection = Projection(keys=kept, prefixes=tuple(prefixes))
+    attributes = encoded(*keys)
+    if value_first:
+        attributes = [each[len(each) - 4 :] + each[: len(each) - 4] if each[-4:-2] == b"\x12\x02" else each for each in attributes]
+    found, too_deep = AttributeReader(projection).read(attributes, BUDGET)
+    assert found == {key: number for number, key in enumerate(keys) if projection.keeps(key)}
+    assert too_deep == 0
+
+
+def test_of_equal_keys_the_last_one_counts() -> None:
+    reader = AttributeReader(Projection(keys=frozenset({"tool.name"})))
+    assert reader.read(encoded("tool.name", "other", "tool.name"), BUDGET) == ({"tool.name": 2}, 0)
+
+
+def test_a_value_nested_too_deep_is_left_out_alone() -> None:
+    reader = AttributeReader(Projection(keys=frozenset({"id", "tool.name"})))
+    assert reader.read([TOO_DEEP, *encoded("tool.name")], BUDGET) == ({"tool.name": 0}, 1)
+    assert read_all([TOO_DEEP, *encoded("tool.name")], BUDGET) == ({"tool.name": 0}, 1)
+
+
+def test_broken_attributes_matter_only_where_they_are_read() -> None:
+    broken = b"\x0a\x09tool.name\x12\x7f"
+    with pytest.raises(MalformedError):
+        AttributeReader(Projection(keys=frozenset({"tool.name"}))).read([broken], BUDGET)
+    assert AttributeReader(Projection(keys=frozenset({"tool.time"}))).read([broken], BUDGET) == ({}, 0)
+
+
+def test_made_up_keys_without_end_are_forgotten_again() -> None:
+    reader = AttributeReader(Projection(keys=frozenset({"tool.name"})))
+    for number in range(0, 20_000, 100):
+        keys = [f"{each:08d}.made.up" for each in range(number, number + 100)]
+        assert reader.read(encoded(*keys, "tool.name"), BUDGET) == ({"tool.name": 100}, 0)
+    assert len(reader._may_be_kept.__self__) <= 4096  # type: ignore[attr-defined] # noqa: SLF001 - the bound is not visible otherwise
+
+
+def test_one_reader_serves_as_long_as_its_projection() -> None:
+    assert reader_for(Projection(keys=frozenset({"a"}))) is reader_for(Projection(keys=frozenset({"a"})))
+    assert reader_for(Projection(keys=frozenset({"a"}))) is not reader_for(Projection(keys=frozenset({"b"})))

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from otel_toolcall_eval.model.trace import Projection, Resource, Scope, Span, SpanEvent, StatusCode
+from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
+from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, make_span, origin_of, value_bytes
+from tests.wire.otlp_requests import KEEP, attribute, nested, numbered, request_of
+
+ORIGIN = origin_of(Resource(attributes={"service.name": "s"}), Scope(name="scope"), spans=1)
+TRACE_ID, SPAN_ID, PARENT_ID = b"t" * 16, b"s" * 8, b"p" * 8
+EVENT = SpanEvent(name="e", time_unix_ns=1)
+
+
+def made() -> Span:
+    return make_span(TRACE_ID, SPAN_ID, PARENT_ID, "n", 1, 2, 3, 4, StatusCode.ERROR, "m", {"a": 5}, (EVENT,), 6, ORIGIN)
+
+
+def test_a_made_span_is_a_span_in_every_respect() -> None:
+    span = made()
+    assert type(span) is Span
+    assert span == Span(
+        trace_id=TRACE_ID,
+        span_id=SPAN_ID,
+        parent_span_id=PARENT_ID,
+        name="n",
+        start_unix_ns=1,
+        end_unix_ns=2,
+        flags=3,
+        kind=4,
+        status=StatusCode.ERROR,
+        status_message="m",
+        attributes={"a": 5},
+        events=(EVENT,),
+        dropped_attributes=6,
+        resource=ORIGIN.resource,
+        scope=ORIGIN.scope,
+        size_bytes=span.size_bytes,
+    )
+    assert all(hasattr(span, field.name) for field in fields(Span))
+    assert pickle.loads(pickle.dumps(span)) == span == copy.deepcopy(span)  # noqa: S301 - our own bytes
+    with pytest.raises(FrozenInstanceError):
+        span.name = "other"  # type: ignore[misc]
+
+
+def deep_size(thing: object, seen: set[int]) -> int:
+    """Add up an object and all that only it holds."""
+    if id(thing) in seen or thing is None or isinstance(thing, (bool, StatusCode)):
+        return 0
+    seen.add(id(thing))
+    size = sys.getsizeof(thing)
+    if isinstance(thing, dict):
+        return size + sum(deep_size(key, seen) + deep_size(value, seen) for key, value in thing.items())
+    if isinstance(thing, tuple):
+        return size + sum(deep_size(member, seen) for member in thing)
+    if isinstance(thing, (Span, SpanEvent, Resource, Scope)):
+        return size + sum(deep_size(getattr(thing, field.name), seen) for field in fields(thing))
+    return size
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(request_of(*(numbered(number) for number in range(1, 101))), id="bare spans"),
+        pytest.param(
+            request_of(numbered(1), attributes=[attribute(f"resource.{n}", "v" * 50) for n in range(20)]), id="one span, much resource"
+        ),
+        pytest.param(
+            request_of(
+                *(numbered(number) for number in range(1, 11)), attributes=[attribute(f"resource.{n}", "v" * 50) for n in range(20)]
+            ),
+            id="ten spans share a resource",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "kept", [pytest.param("v" * 5000, id="long text"), pytest.param("é" * 100, id="wide text"), pytest.param("", id="none")]
+)
+def test_the_size_estimate_is_close_to_what_the_objects_take(request_: object, kept: str) -> None:
+    request = copy.deepcopy(request_)
+    for span in request.resource_spans[0].scope_spans[0].spans:  # type: ignore[attr-defined]
+        if kept:
+            span.attributes.append(attribute("input.value", kept))
+            span.attributes.append(attribute("id", nested(3, kvlist=True)))
+            span.events.add(name="exception").attributes.append(attribute("exception.message", kept))
+            span.status.message = "failed"
+    decoded = decode_traces(request.SerializeToString(), KEEP)  # type: ignore[attr-defined]
+    shared = {id(key) for key in KEEP.keys} | {id(NO_ATTRIBUTES), id("")}
+    actual = sum(deep_size(span, shared) for span in decoded.spans)
+    assert 0.9 * actual <= decoded.size_bytes <= 1.2 * actual + 400  # the interpreter shares short texts and small integers
+
+
+def test_what_is_not_kept_costs_nothing() -> None:
+    request = request_of(numbered(1))
+    bare = decode_traces(request.SerializeToString(), Projection())
+    request.resource_spans[0].scope_spans[0].spans[0].attributes.append(attribute("gen_ai.input.messages", "x" * 100_000))
+    assert decode_traces(request.SerializeToString(), Projection()).size_bytes == bare.size_bytes
+
+
+@pytest.mark.parametrize("value", [pytest.param(None, id="null"), pytest.param(True, id="true")])
+def test_shared_constants_take_no_memory(value: bool | None) -> None:  # noqa: FBT001 - a value
+    assert value_bytes(value) == 0
