@@ -1,0 +1,121 @@
+# Everything a developer does here. Each target sets up .venv by itself if need be; once set up, no target needs the network but `install-check`.
+# Plain POSIX sh and GNU make 3.81, so that it runs as it is on Linux, in containers and on macOS.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+# Where test results and coverage data are written.
+BUILD := .build
+COVERAGE := $(BUILD)/coverage/data
+# How many tests run at a time.
+JOBS ?= 2
+# Options for `make serve`, such as ARGS='--config config/sidecar.yaml'.
+ARGS ?=
+# A stamp says which extras .venv holds. [dev] holds those of [sidecar] too, so it sets both.
+SIDECAR := $(VENV)/.has-sidecar
+DEV := $(VENV)/.has-dev
+
+# Core rooms have every branch covered by their own tests; the values that all rooms share, by any; all code together, this share in percent.
+CORE_ROOMS := wire assembly extraction binding evaluators judging values
+CORE_VALUES := errors model
+WHOLE_PERCENT := 95
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench serve lint types architecture readme install-check coverage lowest clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(SIDECAR) ## watch a sample agent being judged, from its spans to the table of scores
+	@$(PY) -m otel_toolcall_eval demo
+
+serve: $(SIDECAR) ## run the sidecar on this machine: make serve ARGS='--config config/sidecar.yaml'
+	@$(PY) -m otel_toolcall_eval serve $(ARGS)
+
+test: $(DEV) ## run all tests and hold the coverage
+	@rm -rf $(BUILD)/coverage && mkdir -p $(BUILD)/coverage
+	@COVERAGE_FILE=$(COVERAGE) $(PY) -m pytest -q -n $(JOBS) --cov --cov-context=test --cov-report= --junit-xml=$(BUILD)/tests.xml
+	@$(MAKE) --no-print-directory coverage
+
+coverage: $(DEV) ## hold the coverage of the last `make test`
+	@failed=''; \
+	report() { COVERAGE_FILE=$(COVERAGE) $(PY) -m coverage report "$$@"; }; \
+	room() { name=$$1; shift; \
+	  missing=$$(report --fail-under=100 --include="otel_toolcall_eval/$$name/*,otel_toolcall_eval/$$name.py" "$$@") \
+	  || { echo "$$name, a core room:"; echo "$$missing"; failed="$$failed $$name"; }; }; \
+	report --fail-under=$(WHOLE_PERCENT) || failed=' all'; \
+	for name in $(CORE_ROOMS); do room "$$name" --contexts="^$$,^tests/$$name/,^tests/test_$$name"; done; \
+	for name in $(CORE_VALUES); do room "$$name"; done; \
+	if [ -n "$$failed" ]; then \
+	  echo "coverage: too little in$$failed; all code needs $(WHOLE_PERCENT) %, a core room every branch, from the tests in tests/ROOM alone" >&2; exit 1; fi; \
+	echo "coverage: $(WHOLE_PERCENT) % and more of all code, every branch of the core rooms from their own tests"
+
+check: lint types architecture readme install-check ## all checks but the tests: style, types, rooms, README, a fresh install
+
+lint: $(DEV) ## style and format of code and Dockerfile
+	@$(PY) -m ruff check --quiet
+	@$(PY) -m ruff format --check --quiet
+	@if [ -x $(VENV)/bin/hadolint ]; then $(VENV)/bin/hadolint Dockerfile; else echo "lint: no hadolint for this machine; Dockerfile is held by its tests only"; fi
+
+types: $(DEV) ## types, strictly
+	@$(PY) -m mypy
+
+architecture: $(DEV) ## which room may import which, and what the core may not touch
+	@$(PY) -m pytest -q tests/test_architecture.py
+
+readme: $(DEV) ## run the examples in README.md
+	@$(PY) -m pytest -q tests/test_readme.py
+
+install-check: $(DEV) ## build the wheel, install it into empty environments, look for known vulnerabilities (needs a package registry)
+	@$(PY) -m pytest -q -m install tests/test_packaging.py tests/test_image.py
+
+lowest: $(DEV) ## run all tests with the lowest versions of the dependencies that pyproject.toml allows
+	@rm -rf $(BUILD)/lowest && mkdir -p $(BUILD) && $(PY) -c '$(LOWEST)' >$(BUILD)/lowest.txt
+	@$(PY) -m venv $(BUILD)/lowest
+	@$(BUILD)/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(BUILD)/lowest.txt --editable '.[dev]'
+	@$(BUILD)/lowest/bin/python -m pytest -q -n $(JOBS)
+
+bench: $(DEV) ## measure; prints ratios within one run, asserts no times
+	@$(PY) -m pytest -q -o addopts=--import-mode=importlib -o python_files='bench_*.py' tests/bench
+
+clean: ## remove what the targets made, but for .venv
+	rm -rf $(BUILD) build dist .coverage .coverage.* .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+$(DEV): pyproject.toml
+	@$(call install,dev)
+	@touch $(SIDECAR) $@
+
+$(SIDECAR): pyproject.toml
+	@$(call install,sidecar)
+	@touch $@
+
+# Prints a constraint such as pydantic==2.9 for each dependency that users get.
+define LOWEST
+import re, tomllib; \
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+extras = project["optional-dependencies"]; \
+wanted = project["dependencies"] + extras["cli"] + extras["patterns"] + extras["sidecar"]; \
+print(*(re.sub(">=([^,]+),.*", r"==\1", one) for one in wanted if ">=" in one), sep="\n")
+endef
+
+# $(call install,EXTRA): make .venv with the first Python that will do, unless there is one, and install the package in place.
+# Each candidate is tried out, since a name on the PATH may be an old version, or a shim without a version behind it.
+SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+define install
+set -e; \
+if ! $(PY) -c '$(SUITABLE)' 2>/dev/null; then \
+  found=''; \
+  for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python; do \
+    if "$$candidate" -c '$(SUITABLE)' >/dev/null 2>&1; then found="$$candidate"; break; fi; \
+  done; \
+  if [ -z "$$found" ]; then \
+    echo "make: no Python 3.11 or newer with venv among python3, python3.14, python3.13, python3.12, python3.11;" >&2; \
+    echo "      install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it: make PYTHON=/path/to/python3" >&2; \
+    exit 1; \
+  fi; \
+  echo "Setting up $(VENV) with $$("$$found" --version), once; about a minute ..."; \
+  "$$found" -m venv --clear $(VENV); \
+else \
+  echo "Bringing $(VENV) up to date ..."; \
+fi; \
+$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[$(1)]'
+endef

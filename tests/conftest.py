@@ -1,0 +1,18 @@
+"""What holds for every test: nothing from the developer's environment, and hypothesis at the same pace everywhere."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Variables of OpenTelemetry and of ours would change what the SDK and the settings do. Set by no fixture, so that subprocesses and
+# modules that read them at import see none either.
+for _name in [name for name in os.environ if name.startswith(("OTEL_", "PYTHONWARNINGS"))]:
+    del os.environ[_name]
+
+# No deadline: an example's time depends on the machine's other work. CI draws the same examples each time, so that a failure there
+# is a failure of the change; developers draw new ones.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ci" if os.environ.get("CI") else "default")
