@@ -306,3 +306,23 @@ def test_no_recorded_value_leaves_the_sidecar_by_default(sink: Sink) -> None:
     assert canary not in json.dumps(found) + page.decode() + "".join(sidecar.log)
     assert sink.received.records()
     assert canary.encode() not in sink.received.everything()
+
+
+def test_log_lines_are_json_on_request_and_say_where_it_listens() -> None:
+    with running_sidecar("--criteria", str(EVALUATIONS), environ={"OTEL_TOOLCALL_EVAL_LOG_FORMAT": "json"}) as sidecar:
+        until(lambda: bool(sidecar.log), "the first line")
+        sidecar.terminate()
+    (ready, *_) = [json.loads(line) for line in sidecar.log]
+    assert (ready["level"], ready["message"], ready["grpc"], ready["http"]) == ("info", "ready", sidecar.grpc, sidecar.http)
+
+
+def test_ready_sidecar_says_what_it_does_and_what_to_do_next() -> None:
+    with running_sidecar("--criteria", str(EVALUATIONS), environ={"OTEL_TOOLCALL_EVAL_IDLE": "1s"}) as sidecar:
+        until(lambda: "next" in "".join(sidecar.log), "the greeting")
+        sidecar.terminate()
+    log = "".join(sidecar.log)
+    assert f"OTLP/gRPC on {sidecar.grpc}, OTLP/HTTP on http://{sidecar.http}" in log
+    assert "criteria  5 from" in log
+    assert "basic_weather" in log
+    assert "judges    a trace 0.3 s after its root span and its last span" in log
+    assert "warning: OTEL_TOOLCALL_EVAL_IDLE: this variable sets nothing" in log
