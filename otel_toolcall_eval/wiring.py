@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
+from otel_toolcall_eval.assembly.log_desk import LogDesk
+from otel_toolcall_eval.assembly.log_store import LogLimits
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
 from otel_toolcall_eval.emission.attributes import ExplainValues
 from otel_toolcall_eval.emission.console import ConsoleEmitter
@@ -19,11 +21,13 @@ from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.count import CountEvaluator
 from otel_toolcall_eval.evaluators.order import OrderEvaluator
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
+from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria
 from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline
 from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_criteria
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource
 from otel_toolcall_eval.settings.dialect_file import build_extractor
+from otel_toolcall_eval.sources.log_processor import LogSource
 from otel_toolcall_eval.sources.span_processor import SpanSource
 from otel_toolcall_eval.worker import Worker
 
@@ -54,6 +58,7 @@ EVALUATORS: Evaluators = {
 
 _FOREVER_NS = 2**62
 _KEEP_EVERYTHING = BufferLimits(num_traces=2**62, limit_bytes=2**62, maximum_trace_size_bytes=2**62, span_limit=2**62)
+KEEP_ALL_LOGS = LogLimits(limit_bytes=2**62, records=2**62, trace_bytes=2**62)
 _NEVER_DUE = CompletionPolicy(
     wait_after_root_ns=_FOREVER_NS, wait_after_root_max_ns=_FOREVER_NS, idle_timeout_ns=_FOREVER_NS, trace_timeout_ns=_FOREVER_NS
 )
@@ -83,14 +88,16 @@ def with_criteria(settings: Settings, paths: Sequence[Path]) -> Settings:
     return replace(settings, criteria=tuple(CriteriaSource(path=path) for path in paths))
 
 
-def build_pipeline(settings: Settings, criteria: LoadedCriteria) -> Pipeline:
-    """Build the main path."""
+def build_pipeline(settings: Settings, criteria: LoadedCriteria, *, logs: LogLimits | None = None) -> Pipeline:
+    """Build the main path; ``logs`` bounds the log records that wait."""
+    reader = build_extractor(settings.dialects)
     return Pipeline(
-        reader=build_extractor(settings.dialects),
+        reader=reader,
         evaluators=EVALUATORS,
         criteria=criteria.sets,
         policy=settings.completion,
         limits=settings.buffer,
+        logs=LogDesk(LogJoiner(reader.asked), logs),
         stopwatch=time.perf_counter_ns,
     )
 
@@ -102,7 +109,7 @@ def build_recorded_pipeline(settings: Settings) -> tuple[Pipeline, tuple[Problem
         SettingsError: dialects or criteria can't be used.
     """
     loaded = load_criteria(settings.criteria)
-    pipeline = build_pipeline(replace(settings, completion=_NEVER_DUE, buffer=_KEEP_EVERYTHING), loaded)
+    pipeline = build_pipeline(replace(settings, completion=_NEVER_DUE, buffer=_KEEP_EVERYTHING), loaded, logs=KEEP_ALL_LOGS)
     return pipeline, (*settings.warnings, *loaded.warnings)
 
 
@@ -127,9 +134,9 @@ def build_sidecar(
         from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver  # noqa: PLC0415
         from otel_toolcall_eval.sources.otlp_http import HttpReceiver  # noqa: PLC0415
     except ImportError as error:
-        raise SettingsError(
-            where="serve", what=f"{error.name} is not installed", fix="pip install 'otel-toolcall-eval[sidecar]'"
-        ) from error
+        missing = isinstance(error, ModuleNotFoundError)
+        what = f"{error.name} is not installed" if missing else f"a library can't be used ({error})"
+        raise SettingsError(where="serve", what=what, fix="pip install --upgrade 'otel-toolcall-eval[sidecar]'") from error
     criteria = load_criteria(settings.criteria)
     pipeline = build_pipeline(settings, criteria)
     export, emit = settings.export, settings.emit
@@ -158,6 +165,7 @@ def build_sidecar(
             sink=worker,
             projection=lambda: pipeline.projection,
             refused=worker.refuse,
+            logs=worker,
             host=settings.listen.grpc.host,
             port=settings.listen.grpc.port,
             max_message_bytes=settings.intake.max_request_bytes,
@@ -167,6 +175,7 @@ def build_sidecar(
             sink=worker,
             projection=lambda: pipeline.projection,
             refused=worker.refuse,
+            logs=worker,
             pages={"/livez": health_page(alive), "/readyz": health_page(problems), "/metrics": metrics_page(render)},
             host=settings.listen.http.host,
             port=settings.listen.http.port,
@@ -186,8 +195,8 @@ def build_span_source(
     meter_provider: MeterProvider,
     logger_provider: LoggerProvider,
     tracer_provider: TracerProvider | None,
-) -> tuple[SpanSource, Worker]:
-    """Build what a process judges its own spans with, and start its thread."""
+) -> tuple[SpanSource, LogSource, Worker]:
+    """Build what a process judges its own spans and log records with, and start its thread."""
     emit = settings.emit
     metrics = MetricsEmitter(meter_provider, judged_span_is_remote=False) if emit.metrics else None
     events = EventsEmitter(
@@ -210,8 +219,9 @@ def build_span_source(
         shutdown_seconds=settings.shutdown_timeout_ns / SECOND_NS,
         own_scope=OWN_SCOPE,
     )
+    logs = LogSource(worker, projection=lambda: worker.pipeline.projection, own_scope=OWN_SCOPE)
     worker.start()
-    return source, worker
+    return source, logs, worker
 
 
 def build_console(form: str, settings: Settings) -> ConsoleEmitter | None:

@@ -22,7 +22,7 @@ CLIP = 60
 def run(arguments: argparse.Namespace) -> int:
     """Read and show; 2 if a part of the input could not be used."""
     extractor = build_extractor(load(arguments.settings, []).dialects)
-    traces, problems = read_spans(arguments.traces, extractor.projection)
+    traces, problems = read_spans(arguments.traces, extractor)
     extractions = {trace_id: extractor.extract(spans) for trace_id, spans in traces.items()}
     if not extractions and not problems:
         problems.append(Problem(where="traces", what="there is no span", fix="record the agent's spans as OTLP and name that file"))
@@ -74,6 +74,12 @@ def _call(sequence: int, call: ToolCall) -> dict[str, object]:
         "parent_span_id": call.parent_span_id,
         "merged_span_ids": call.merged_span_ids,
         "dialects": call.dialects,
+        "evidence": call.evidence.value,
+        "conversation_id": call.conversation_id,
+        "positional": call.positional,
+        "args_names_from": call.args_names_from,
+        "event_unix_nano": call.event_unix_ns,
+        "duration_ms": None if call.event_duration_ns is None else call.event_duration_ns / 1_000_000,
     }
 
 

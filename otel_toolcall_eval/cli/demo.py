@@ -6,15 +6,18 @@ import asyncio
 import json
 import os
 import queue
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections import defaultdict
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.output import console, print_json
+from otel_toolcall_eval.cli.parser import PROGRAM
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, SCENARIOS, SERVICE_NAME
 from otel_toolcall_eval.errors import ToolCallEvalError
 
@@ -186,13 +189,22 @@ def _show(out: Console, runs: Mapping[str, Scenario], verdicts: Mapping[str, Seq
         out.print(f"\n  [bold]{record['evaluator']}[/] {_score(record)}")
         _print_details(out, json.loads(str(record["explanation"])))
     out.print("\n[bold]Where to go next[/]")
-    for command, why in (
-        ("otel-toolcall-eval serve --criteria PATH --verdicts text", "judge your own agent: point its OTLP exporter at 127.0.0.1:4317"),
-        ("otel-toolcall-eval calls traces.jsonl", "see which tool calls are read out of recorded spans"),
-        ("otel-toolcall-eval evaluate traces.jsonl --criteria PATH", "judge recorded traces, in CI for example"),
+    program = command_line()
+    for arguments, why in (
+        ("serve --criteria PATH --verdicts text", "judge your own agent: point its OTLP exporter at 127.0.0.1:4317"),
+        ("calls traces.jsonl", "see which tool calls are read out of recorded spans"),
+        ("evaluate traces.jsonl --criteria PATH", "judge recorded traces, in CI for example"),
     ):
-        out.print(f"  {command:<58} {why}", soft_wrap=True)
+        out.print(f"  {program} {arguments:<40} {why}", soft_wrap=True)
     out.print(f"  The criteria used here, to copy from: {EVALUATIONS}", soft_wrap=True)
+
+
+def command_line() -> str:
+    """Return how this program is called from where the reader stands: ``make demo`` leaves it in an environment off the PATH."""
+    if shutil.which(PROGRAM):
+        return PROGRAM
+    path = Path(sys.executable).with_name(PROGRAM)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _print_details(out: Console, details: Mapping[str, object]) -> None:

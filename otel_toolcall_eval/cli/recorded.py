@@ -6,22 +6,26 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.open_trace import OpenTrace
+from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.cli.progress import progress
+from otel_toolcall_eval.extraction.log_joining import LogJoiner
+from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.sources.otlp_file import read_traces
-from otel_toolcall_eval.wiring import build_recorded_pipeline, with_criteria
+from otel_toolcall_eval.wiring import KEEP_ALL_LOGS, build_recorded_pipeline, with_criteria
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from otel_toolcall_eval.errors import Problem
+    from otel_toolcall_eval.extraction.extractor import Extractor
     from otel_toolcall_eval.model.trace import Projection, Span
     from otel_toolcall_eval.pipeline import Pipeline
     from otel_toolcall_eval.settings.service import Settings
     from otel_toolcall_eval.wire.decoded import DecodedTraces
+    from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
 
-UNBOUNDED = 2**62
+TRANSPORT = "file"
 STANDARD_INPUT = "-"
 
 
@@ -37,26 +41,37 @@ def criteria_sources(settings: Settings) -> tuple[Pipeline, tuple[Problem, ...]]
 
 
 def read_pipeline(paths: Sequence[str], pipeline: Pipeline) -> list[Problem]:
-    """Feed recorded spans to a pipeline; returns what could not be used."""
+    """Feed recorded spans and log records to a pipeline; returns what could not be used."""
     problems: list[Problem] = []
-    for decoded in _requests(paths, pipeline.projection, problems):
-        pipeline.add(decoded.spans, now_ns=0, transport="file", rejected=decoded.rejected)
+
+    def take(logs: DecodedLogs) -> None:
+        pipeline.add_logs(logs.records, received=logs.received, now_ns=0, transport=TRANSPORT)
+
+    for decoded in _requests(paths, pipeline.projection, problems, take):
+        pipeline.add(decoded.spans, now_ns=0, transport=TRANSPORT, rejected=decoded.rejected)
     return problems
 
 
-def read_spans(paths: Sequence[str], projection: Projection) -> tuple[dict[bytes, tuple[Span, ...]], list[Problem]]:
-    """Return recorded spans by trace, each span once, and what could not be used."""
+def read_spans(paths: Sequence[str], extractor: Extractor) -> tuple[dict[bytes, tuple[Span, ...]], list[Problem]]:
+    """Return recorded spans by trace, with what log records say of them, and what could not be used."""
     problems: list[Problem] = []
-    traces: dict[bytes, OpenTrace] = {}
-    for decoded in _requests(paths, projection, problems):
+    desk = LogDesk(LogJoiner(extractor.asked), KEEP_ALL_LOGS)
+    traces: dict[bytes, list[Span]] = {}
+
+    def take(logs: DecodedLogs) -> None:
+        desk.add(logs.records, received=logs.received, now_ns=0, transport=TRANSPORT)
+
+    for decoded in _requests(paths, extractor.projection, problems, take):
         for span in decoded.spans:
-            trace = traces.setdefault(span.trace_id, OpenTrace(span.trace_id, now_ns=0))
-            trace.add(span, now_ns=0, relevant=True, span_limit=UNBOUNDED, max_bytes=UNBOUNDED)
-    return {trace_id: tuple(trace.spans.values()) for trace_id, trace in traces.items()}, problems
+            traces.setdefault(span.trace_id, []).append(span)
+    whole = (Trace(trace_id=trace_id, spans=tuple(spans), root=None, trigger=Trigger.RECORDED) for trace_id, spans in traces.items())
+    return {trace.trace_id: desk.spans_of(trace) for trace in whole}, problems
 
 
-def _requests(paths: Sequence[str], projection: Projection, problems: list[Problem]) -> Iterator[DecodedTraces]:
+def _requests(
+    paths: Sequence[str], projection: Projection, problems: list[Problem], logs: Callable[[DecodedLogs], None]
+) -> Iterator[DecodedTraces]:
     total = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
     with progress("reading", total) as advance:
         for path in paths:
-            yield from read_traces(path, projection, problems=problems, progress=advance)
+            yield from read_traces(path, projection, problems=problems, progress=advance, logs=logs)

@@ -68,7 +68,12 @@ def test_any_text_is_read_as_python_reads_it(text: str) -> None:
     assert repr(we_read(text)) == repr(python_reads(text))
 
 
-@given(st.text(alphabet="'\"\\xuU01naAg{}[]rR\n ", max_size=14).filter(lambda text: "\\\n" not in text and "\n" not in text.strip()))
+@given(
+    st.text(alphabet="'\"\\xuU01naAg{}[]rR\n ", max_size=14).filter(
+        # Python reads programs: a line break before a literal, or inside one, means something to it, and nothing to us.
+        lambda text: "\n" not in text.rstrip()
+    )
+)
 def test_text_and_escapes_are_read_as_python_reads_them(text: str) -> None:
     assert repr(we_read(text)) == repr(python_reads(text))
 
