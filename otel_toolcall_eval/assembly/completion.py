@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
+from otel_toolcall_eval.assembly.span_kinds import NO_CONDITION, RootCondition
 from otel_toolcall_eval.model.trace import Doubt, Trigger
 
 SECOND_NS = 1_000_000_000
+
+
+class Unit(StrEnum):
+    """What gets a verdict of its own."""
+
+    TRACE = "trace"
+    AGENT_INVOCATION = "agent_invocation"  # the top-most agent span with all that is below it; a trace without one counts whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +31,8 @@ class CompletionPolicy:
         trace_timeout_ns: since the first span, whatever happens.
         late_span_window_ns: since the verdict; a span that matters and comes within it makes a revision.
         max_revisions: most revisions of one verdict.
+        unit: what gets a verdict of its own.
+        root: what makes a span a root although it has a parent.
     """
 
     wait_after_root_ns: int = 10 * SECOND_NS
@@ -30,6 +41,8 @@ class CompletionPolicy:
     trace_timeout_ns: int = 3600 * SECOND_NS
     late_span_window_ns: int = 60 * SECOND_NS
     max_revisions: int = 3
+    unit: Unit = Unit.TRACE
+    root: RootCondition = NO_CONDITION
 
 
 IN_PROCESS_POLICY = CompletionPolicy(wait_after_root_ns=0, wait_after_root_max_ns=30 * SECOND_NS)
@@ -43,6 +56,8 @@ class Progress:
         root_ns: arrival of the first root; None if there is none yet.
         orphans: a span's parent is unknown and not flagged as remote, so something is missing.
         open_spans: local spans that have started and not ended; always 0 in the sidecar.
+        truncated: spans were left out to stay within bounds.
+        lost: spans that belong to it were given up before.
     """
 
     first_ns: int
@@ -50,6 +65,8 @@ class Progress:
     root_ns: int | None
     orphans: bool
     open_spans: int
+    truncated: bool = False
+    lost: bool = False
 
 
 def due(progress: Progress, policy: CompletionPolicy) -> tuple[int, Trigger]:
@@ -72,23 +89,24 @@ _DOUBT_BY_TRIGGER = {
 }
 
 
-def doubts(progress: Progress, trigger: Trigger, *, truncated: bool) -> tuple[Doubt, ...]:
+def doubts(progress: Progress, trigger: Trigger) -> tuple[Doubt, ...]:
     """Return why spans may be missing from a trace that is judged now; empty if it is complete.
 
     Args:
         progress: how far the trace has come.
         trigger: why it is judged now. A trace that was cut short by shutdown or eviction may lack spans that were under way.
-        truncated: spans were left out to stay within bounds.
     """
     found: list[Doubt] = []
     if progress.root_ns is None:
         found.append(Doubt.NO_ROOT)
-    if progress.orphans and not truncated:  # beyond the limit parents are not kept, so every child would look like an orphan
+    if progress.orphans and not progress.truncated:  # beyond the limit parents are not kept, so every child would look like an orphan
         found.append(Doubt.ORPHAN)
     if progress.open_spans > 0:
         found.append(Doubt.OPEN_SPANS)
-    if truncated:
+    if progress.truncated:
         found.append(Doubt.SPAN_LIMIT)
-    if trigger in _DOUBT_BY_TRIGGER:
+    if progress.lost:
+        found.append(Doubt.EVICTED)
+    if trigger in _DOUBT_BY_TRIGGER and _DOUBT_BY_TRIGGER[trigger] not in found:
         found.append(_DOUBT_BY_TRIGGER[trigger])
     return tuple(found)

@@ -9,13 +9,17 @@ Rejected: a timer wheel (needs a tick, so a verdict is late by up to one), a tim
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.completion import CompletionPolicy, due
+from otel_toolcall_eval.assembly.completion import CompletionPolicy, Unit, due
 from otel_toolcall_eval.assembly.decisions import DecisionCache
+from otel_toolcall_eval.assembly.limits import AddResult, BufferLimits
+from otel_toolcall_eval.assembly.memory import Memory
 from otel_toolcall_eval.assembly.open_trace import Arrival, OpenTrace
 from otel_toolcall_eval.assembly.settled import REVISABLE, SettledTraces
+from otel_toolcall_eval.assembly.span_kinds import EVERY_SPAN_MATTERS, SpanKinds
+from otel_toolcall_eval.assembly.units import Units
+from otel_toolcall_eval.assembly.waiting import Waiting, waiting_of
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
@@ -23,43 +27,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.model.trace import Span, Trace
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferLimits:
-    """Bounds. What exceeds them is judged early or counted, never silently lost.
-
-    Attributes:
-        num_traces: open traces; beyond it the oldest is judged and evicted.
-        limit_bytes: estimated bytes of all open traces; beyond it likewise.
-        maximum_trace_size_bytes: estimated bytes of one trace; beyond it spans are counted and not kept.
-        span_limit: tool, model and agent spans kept of one trace.
-        decisions: trace IDs remembered after their decision, so that a late span never opens a fresh trace.
-        decisions_ns: how long they are remembered.
-    """
-
-    num_traces: int = 100_000
-    limit_bytes: int = 256 * 1024 * 1024
-    maximum_trace_size_bytes: int = 8 * 1024 * 1024
-    span_limit: int = 10_000
-    decisions: int = 1_000_000
-    decisions_ns: int = 3600 * 1_000_000_000
-
-
-@dataclass(slots=True, kw_only=True)
-class AddResult:
-    """What became of the spans of one call: ``received = relevant + ignored + duplicate + conflict``.
-
-    ``late`` and ``dropped`` spans are counted as relevant or ignored, too.
-    """
-
-    received: int = 0
-    relevant: int = 0
-    ignored: int = 0
-    duplicate: int = 0
-    conflict: int = 0
-    late: int = 0
-    late_ages_ns: list[int] = field(default_factory=list)  # how long after the verdict, one for each late span
-    dropped: int = 0
+__all__ = ["AddResult", "BufferLimits", "TraceBuffer"]
 
 
 class TraceBuffer:
@@ -68,7 +36,8 @@ class TraceBuffer:
     def __init__(
         self,
         *,
-        is_relevant: Callable[[Span], bool],
+        is_relevant: Callable[[Span], bool] | None = None,
+        kinds: SpanKinds | None = None,
         policy: CompletionPolicy | None = None,
         limits: BufferLimits | None = None,
     ) -> None:
@@ -76,18 +45,30 @@ class TraceBuffer:
 
         Args:
             is_relevant: tells whether a span could matter to the verdict; the others only hold the tree together.
+            kinds: the same, and what roots and agents are; in place of ``is_relevant``.
             policy: waiting times; the sidecar's by default.
             limits: bounds; the sidecar's by default.
         """
-        self._is_relevant = is_relevant
+        self._kinds = kinds or (SpanKinds(is_relevant=is_relevant) if is_relevant else EVERY_SPAN_MATTERS)
         self._policy = policy or CompletionPolicy()
         self._limits = limits or BufferLimits()
-        self._open: dict[bytes, OpenTrace] = {}  # insertion order is order of first arrival: the first is the oldest
-        self._deadlines: list[tuple[int, bytes]] = []
+        self._open: dict[bytes, OpenTrace] = {}  # by trace ID; insertion order is order of first arrival: the first is the oldest
+        self._deadlines: list[tuple[int, bytes]] = []  # with the key of an open or a settled trace
         self._evicted: list[Trace] = []
         self._settled = SettledTraces(self._policy)
-        self._decided = DecisionCache(capacity=self._limits.decisions, keep_ns=self._limits.decisions_ns)
-        self._open_bytes = 0
+        self._decided = self._cache()
+        self._memory = Memory(self._limits.limit_bytes // 4)
+        self._units: Units | None = None
+        if self._policy.unit is Unit.AGENT_INVOCATION:
+            self._units = Units(
+                kinds=self._kinds,
+                policy=self._policy,
+                containers=self._open,
+                settled=self._settled,
+                decided=self._decided,
+                lost=self._cache(),
+                memory=self._memory,
+            )
 
     def __len__(self) -> int:
         """Return how many traces are open."""
@@ -96,22 +77,34 @@ class TraceBuffer:
     @property
     def size_bytes(self) -> int:
         """Return the estimated bytes of all traces that are kept, open or revisable."""
-        return self._open_bytes + self._settled.size_bytes
+        return self._memory.size_bytes
 
     @property
     def revisable(self) -> int:
         """Return how many decided traces may still be revised."""
         return len(self._settled)
 
-    def attach(self, trace_id: bytes, note: object) -> None:
+    def attach(self, key: bytes, note: object) -> None:
         """Attach a note to a decided trace; it comes back if the trace is looked at again."""
-        trace = self._settled.find(trace_id)
+        trace = self._settled.find(key)
         if trace is not None:
             trace.note = note
 
-    def release(self, trace_id: bytes) -> None:
+    def release(self, key: bytes) -> None:
         """Give up the chance to revise a decided trace, because nothing judges it."""
-        self._settled.forget(trace_id)
+        self._forget(key, now_ns=0)
+
+    def look_at(self, trace_id: bytes, *, now_ns: int) -> None:
+        """Look at a decided trace once more, now: something else than a span changed what is to be said of it."""
+        whole = self._settled.open_to(trace_id, now_ns=now_ns)
+        for trace in [*([whole] if whole else []), *self._settled.units_of(trace_id, now_ns=now_ns)]:
+            if trace.revisions < self._policy.max_revisions:
+                trace.revise_ns = now_ns
+                heapq.heappush(self._deadlines, (now_ns, trace.key))
+
+    def waiting(self, *, now_ns: int, limit: int) -> Waiting:
+        """Return what is open and what may be revised, the oldest first, at most ``limit`` of each."""
+        return waiting_of(self._open, self._settled, self._due, now_ns=now_ns, limit=limit, size_bytes=self.size_bytes)
 
     def add(self, spans: Iterable[Span], *, now_ns: int, open_spans: Mapping[bytes, int] | None = None) -> AddResult:
         """Take in the spans of one request.
@@ -123,17 +116,20 @@ class TraceBuffer:
         """
         result = AddResult()
         touched: set[bytes] = set()
-        for span in spans:
-            result.received += 1
-            self._add(span, now_ns, result)
-            touched.add(span.trace_id)
-        for trace_id in touched:
-            trace = self._open.get(trace_id)
-            if trace is not None:
-                if open_spans is not None:
-                    trace.open_spans = open_spans.get(trace_id, 0)
-                self._schedule(trace)
-        self._shed(now_ns)
+        try:
+            for span in spans:
+                result.received += 1
+                touched.add(span.trace_id)
+                self._add(span, now_ns, result)
+        finally:  # whatever one span does to us, the traces of the others get their deadlines
+            for trace_id in touched:
+                trace = self._open.get(trace_id)
+                if trace is not None:
+                    if open_spans is not None:
+                        trace.open_spans = open_spans.get(trace_id, 0)
+                    self._schedule(trace)
+                    self._memory.touch(trace)
+            self._shed(now_ns)
         return result
 
     def next_due_ns(self) -> int | None:
@@ -146,38 +142,45 @@ class TraceBuffer:
         """Return the traces that are due, oldest deadline first, after those that were evicted meanwhile."""
         traces, self._evicted = self._evicted, []
         while self._deadlines and self._deadlines[0][0] <= now_ns:
-            _, trace_id = heapq.heappop(self._deadlines)
-            trace = self._open.get(trace_id)
+            _, key = heapq.heappop(self._deadlines)
+            traces += self._look_again(key, now_ns)
+            trace = self._open.get(key)
             if trace is None:
-                traces += self._look_again(trace_id, now_ns)
                 continue
-            due_ns, trigger = due(trace.progress(), self._policy)
-            if due_ns > now_ns:
-                trace.scheduled_ns = due_ns
-                heapq.heappush(self._deadlines, (due_ns, trace_id))
-                continue
-            traces.append(self._close(trace, trigger, now_ns))
+            due_ns, trigger = self._due(trace)
+            if due_ns <= now_ns:
+                traces += self._decide(trace, trigger, now_ns)
+            if self._open.get(key) is trace:  # not yet due, or there is more to come
+                trace.scheduled_ns = None
+                self._schedule(trace)
+        self._memory.chill()
         return traces
 
     def drain(self, *, now_ns: int, trigger: Trigger = Trigger.SHUTDOWN) -> list[Trace]:
         """Return all traces, due or not, oldest first, and be empty."""
         traces, self._evicted = self._evicted, []
-        traces += [self._close(trace, trigger, now_ns) for trace in list(self._open.values())]
-        self._settled.clear()
+        for trace in list(self._open.values()):
+            traces += self._decide(trace, trigger, now_ns)
+        traces += self._settled.clear(now_ns=now_ns)
         self._deadlines.clear()
+        self._memory.clear()
         return traces
 
+    def _cache(self) -> DecisionCache:
+        return DecisionCache(capacity=self._limits.decisions, keep_ns=self._limits.decisions_ns)
+
+    def _due(self, trace: OpenTrace) -> tuple[int, Trigger]:
+        if self._units is not None and trace.pending is not None:
+            return self._units.due(trace)
+        return due(trace.progress(), self._policy)
+
     def _add(self, span: Span, now_ns: int, result: AddResult) -> None:
-        relevant = self._is_relevant(span)
-        trace = self._open.get(span.trace_id) or self._settled.find(span.trace_id)
-        if trace is None:
-            decided_ns = self._decided.decided_ns(span.trace_id)
-            if decided_ns is not None:  # too late to revise anything, and never the start of a fresh trace
-                self._count_late(result, now_ns - decided_ns)
-                self._count(result, relevant=relevant)
-                return
-            trace = self._open[span.trace_id] = OpenTrace(span.trace_id, now_ns=now_ns)
-            self._open_bytes += trace.size_bytes
+        relevant = self._kinds.is_relevant(span)
+        trace, decided_ns = self._home(span, now_ns)
+        if trace is None:  # too late to revise anything, and never the start of a fresh trace
+            result.count_late(now_ns - (decided_ns or 0))
+            result.count(relevant=relevant)
+            return
         before = trace.size_bytes
         arrival = trace.add(
             span,
@@ -186,70 +189,111 @@ class TraceBuffer:
             span_limit=self._limits.span_limit,
             max_bytes=self._limits.maximum_trace_size_bytes,
         )
-        self._account(trace, trace.size_bytes - before, now_ns)
+        self._memory.changed(trace, before)
+        if self._units is not None and arrival is not Arrival.DUPLICATE:
+            self._units.sort_in(trace, span, arrival, now_ns=now_ns)
+        if trace.decided_ns is not None:
+            self._memory.touch(trace)
+            self._revise(trace, now_ns)
         if arrival is Arrival.DUPLICATE:
             result.duplicate += 1
             return
         if trace.decided_ns is not None:
-            self._count_late(result, now_ns - trace.decided_ns)
+            result.count_late(now_ns - trace.decided_ns)
         if arrival is Arrival.CONFLICT:
             result.conflict += 1
         else:
             result.dropped += arrival is Arrival.DROPPED
-            self._count(result, relevant=relevant)
+            result.count(relevant=relevant)
 
-    def _account(self, trace: OpenTrace, grown_bytes: int, now_ns: int) -> None:
-        if trace.decided_ns is None:
-            self._open_bytes += grown_bytes
-            return
-        look_ns = self._settled.grew(trace, grown_bytes, now_ns=now_ns)
+    def _home(self, span: Span, now_ns: int) -> tuple[OpenTrace | None, int | None]:
+        """Return the trace that a span goes to, a new one if need be; or None and when its trace was decided."""
+        if self._units is None:
+            trace = self._open.get(span.trace_id) or self._settled.open_to(span.trace_id, now_ns=now_ns)
+            decided_ns = self._decided.decided_ns(span.trace_id) if trace is None else None
+        else:
+            trace, decided_ns = self._units.home(span, now_ns=now_ns)
+        if decided_ns is not None:
+            return None, decided_ns
+        if trace is None:
+            trace = self._open[span.trace_id] = OpenTrace(span.trace_id, self._kinds, now_ns=now_ns)
+            self._memory.take_on(trace)
+        return trace, None
+
+    def _revise(self, trace: OpenTrace, now_ns: int) -> None:
+        look_ns = self._settled.grew(trace, now_ns=now_ns)
         if look_ns is not None:
-            heapq.heappush(self._deadlines, (look_ns, trace.trace_id))
+            heapq.heappush(self._deadlines, (look_ns, trace.key))
 
-    def _look_again(self, trace_id: bytes, now_ns: int) -> list[Trace]:
+    def _look_again(self, key: bytes, now_ns: int) -> list[Trace]:
         """Look at a decided trace; an entry of one that was evicted or forgotten meanwhile changes nothing."""
-        trace = self._settled.find(trace_id)
-        revised = trace and self._settled.look(trace, now_ns=now_ns)
+        trace = self._settled.find(key)
+        if trace is None:
+            return []
+        if self._units is not None and trace.unit_span_id is not None:
+            trace.outside = self._units.is_outside(trace, self._open.get(trace.trace_id))
+        revised = self._settled.look(trace, now_ns=now_ns)
+        if self._settled.is_over(trace, now_ns=now_ns):
+            self._forget(key, now_ns=now_ns)
         return [revised] if revised else []
 
-    @staticmethod
-    def _count_late(result: AddResult, age_ns: int) -> None:
-        result.late += 1
-        result.late_ages_ns.append(age_ns)
-
-    @staticmethod
-    def _count(result: AddResult, *, relevant: bool) -> None:
-        if relevant:
-            result.relevant += 1
-        else:
-            result.ignored += 1
+    def _forget(self, key: bytes, *, now_ns: int) -> None:
+        trace = self._settled.forget(key)
+        if trace is not None:
+            self._memory.write_off(trace)
+            if self._units is not None:
+                self._units.forgotten(trace, now_ns=now_ns)
 
     def _schedule(self, trace: OpenTrace) -> None:
         """Push a deadline if it is the trace's first or comes before the one that stands in the heap."""
-        due_ns, _ = due(trace.progress(), self._policy)
+        due_ns, _ = self._due(trace)
         if trace.scheduled_ns is None or due_ns < trace.scheduled_ns:
             trace.scheduled_ns = due_ns
             heapq.heappush(self._deadlines, (due_ns, trace.trace_id))
 
     def _shed(self, now_ns: int) -> None:
-        """Keep within bounds: first give up revisions, then judge the oldest traces on what is there."""
+        """Keep within bounds: first take less room, then give up revisions, then judge the oldest traces on what is there."""
+        self._memory.chill()
         limits = self._limits
         while len(self._settled) > limits.num_traces or (self.size_bytes > limits.limit_bytes and len(self._settled)):
-            self._settled.forget_oldest()
+            self._forget(self._settled.oldest(), now_ns=now_ns)
         while len(self._open) > limits.num_traces:
             self._evict(Trigger.EVICTION, now_ns)
         while self.size_bytes > limits.limit_bytes and self._open:
             self._evict(Trigger.MEMORY, now_ns)
 
     def _evict(self, trigger: Trigger, now_ns: int) -> None:
-        oldest = next(iter(self._open.values()))
-        self._evicted.append(self._close(oldest, trigger, now_ns))
+        self._evicted += self._decide(next(iter(self._open.values())), trigger, now_ns)
+
+    def _decide(self, trace: OpenTrace, trigger: Trigger, now_ns: int) -> list[Trace]:
+        """Return what is to be judged of an open trace now, and keep the rest open, if there is any and it may still wait."""
+        if self._units is None:
+            return [self._close(trace, trigger, now_ns)]
+        whole = trace.pending is None
+        force = trigger is not Trigger.ROOT_SPAN
+        traces = [self._settle(unit, trigger, now_ns) for unit in self._units.part(trace, now_ns=now_ns, force=force)]
+        if whole and self._decided.decided_ns(trace.trace_id) is None:
+            traces.append(self._close(trace, trigger, now_ns))
+        elif whole or force or not len(trace):
+            self._units.give_up(trace, now_ns=now_ns)
+            del self._open[trace.trace_id]
+            self._memory.write_off(trace)
+        return traces
 
     def _close(self, trace: OpenTrace, trigger: Trigger, now_ns: int) -> Trace:
         del self._open[trace.trace_id]
-        self._open_bytes -= trace.size_bytes
+        self._memory.write_off(trace)
+        return self._settle(trace, trigger, now_ns)
+
+    def _settle(self, trace: OpenTrace, trigger: Trigger, now_ns: int) -> Trace:
+        """Decide a trace that is on no book, and keep it for late spans, unless it was given up on purpose."""
         closed = trace.close(trigger, now_ns=now_ns)
         self._decided.add(trace.trace_id, now_ns=now_ns)
+        if trace.unit_span_id is not None:
+            self._decided.add(trace.key, now_ns=now_ns)
         if trigger in REVISABLE:
-            heapq.heappush(self._deadlines, (self._settled.keep(trace, now_ns=now_ns), trace.trace_id))
+            self._memory.take_on(trace)
+            heapq.heappush(self._deadlines, (self._settled.keep(trace, now_ns=now_ns), trace.key))
+        elif self._units is not None:
+            self._units.forgotten(trace, now_ns=now_ns)
         return closed

@@ -69,13 +69,13 @@ def text_of(span: Span, tree: SpanTree, dialects: Sequence[Dialect], field: str)
     for dialect in dialects:
         for source in getattr(dialect, field):
             for value in find_in(span, tree, source):
-                text = _text(value, source)
+                text = text_at(value, source)
                 if text and len(text) <= MAX_NAME_LENGTH and text not in dialect.placeholders.get(name, ()):
                     return text
     return None
 
 
-def _text(value: Value, source: Source) -> str | None:
+def text_at(value: Value, source: Source) -> str | None:
     """Read a value as text, along its path if it has one."""
     if not source.path and source.decode is Decode.AUTO:
         return spelled(value)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.decoding import Decoded, decode_arguments, decode_output
-from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, CallStatus, Content, ContentState, Payload
+from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, CallStatus, Content, ContentState, Evidence, Payload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,10 +140,21 @@ class Candidate:
     dialects: list[str] = field(default_factory=list)
     absorbed: bool = False
     from_message: bool = False
+    evidence: Evidence = Evidence.SPAN
+    event_unix_ns: int | None = None
+    event_duration_ns: int | None = None
+    conversation_id: str | None = None
     is_part: bool = False
     rank: tuple[int, int] = (-1, -1)
     fingerprint: str | None = None
     has_fingerprint: bool = False
+
+    @property
+    def ran(self) -> tuple[int, int]:
+        """Return from when to when the call ran; that of an event as the event tells, since its span holds many calls."""
+        if self.event_unix_ns is None:
+            return self.start_unix_ns, self.end_unix_ns
+        return self.event_unix_ns - (self.event_duration_ns or 0), self.event_unix_ns
 
     @property
     def explicit_ok(self) -> bool:

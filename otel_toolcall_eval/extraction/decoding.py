@@ -149,7 +149,10 @@ def _unwrapped(found: Found, read: Json, text: str | None) -> Decoded:
         return Decoded(content=Content(state=ContentState.REDACTED, text=text), said=said)
     if isinstance(value, str) and said:
         text = value
-    return Decoded(content=Content(state=ContentState.FULL, value=value, text=text), said=said)
+    positional = next((one.positional for one in said if one.positional), ())
+    names_from = source.names_from if any(one.named for one in said) else None
+    content = Content(state=ContentState.FULL, value=value, text=text, positional=positional, names_from=names_from)
+    return Decoded(content=content, said=said)
 
 
 def _as_json(value: object) -> Json:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.agents import Agents
 from otel_toolcall_eval.extraction.call_reader import read_call
+from otel_toolcall_eval.extraction.conversations import conversations_of
 from otel_toolcall_eval.extraction.dialect import Dialect, Role
 from otel_toolcall_eval.extraction.dialect_parser import sorted_by_priority
+from otel_toolcall_eval.extraction.event_reader import calls_by_event, with_events
 from otel_toolcall_eval.extraction.hints import told
 from otel_toolcall_eval.extraction.kinds import mark_kinds, mark_rejected
 from otel_toolcall_eval.extraction.matching import DialectIndex
@@ -18,7 +20,7 @@ from otel_toolcall_eval.extraction.projecting import projection_of
 from otel_toolcall_eval.extraction.readings import Readings
 from otel_toolcall_eval.extraction.requests import RequestJoiner
 from otel_toolcall_eval.extraction.span_tree import SpanTree
-from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Extraction, IgnoredSpan, ToolCall
+from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Evidence, Extraction, IgnoredSpan, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -38,12 +40,17 @@ class Extractor:
 
     def is_relevant(self, span: Span) -> bool:
         """Tell whether a span could matter to extraction. Cost: one look-up for each attribute, and the tests of few dialects."""
-        return any(dialect.role is not Role.IGNORE for dialect in self._asked(span))
+        return any(dialect.role is not Role.IGNORE for dialect in self.asked(span))
+
+    def is_agent(self, span: Span) -> bool:
+        """Tell whether an agent ran in a span, by what the span itself says. Cost: as ``is_relevant``."""
+        roles = [dialect.role for dialect in self.asked(span)]
+        return Role.IGNORE not in roles and next((role for role in roles if role is not Role.PART), None) is Role.AGENT
 
     def top_agent(self, spans: Sequence[Span]) -> str | None:
         """Return the name of the trace's top-most agent; of several, the one that started first. None if no span tells."""
         tree = SpanTree(spans)
-        readings = Readings(tree, {span.span_id: self._asked(span) for span in tree.spans})
+        readings = Readings(tree, {span.span_id: self.asked(span) for span in tree.spans})
         return Agents(tree, readings.of(Role.AGENT)).top
 
     def extract(self, spans: Sequence[Span]) -> Extraction:
@@ -55,9 +62,12 @@ class Extractor:
         Cost: linear in the spans, apart from sorting them; arguments are decoded where two spans may show one call.
         """
         tree = SpanTree(spans)
-        readings = Readings(tree, {span.span_id: self._asked(span) for span in tree.spans})
+        readings = Readings(tree, {span.span_id: self.asked(span) for span in tree.spans})
         agents = Agents(tree, readings.of(Role.AGENT))
         calls = [call for span in tree.spans for call in _read(span, tree, readings)]
+        if readings.by_event:
+            shown = (call for span in tree.spans for call in calls_by_event(span, readings.by_event.get(span.span_id, ())))
+            calls = with_events(calls, list(shown))
         calls = Merger(tree, agents.nearest, readings.barriers).merge(calls)
         joiner = RequestJoiner(tree, agents.nearest, readings.of(Role.MODEL))
         calls = joiner.join(calls)
@@ -73,7 +83,7 @@ class Extractor:
             doubts=doubts,
         )
 
-    def _asked(self, span: Span) -> Sequence[Dialect]:
+    def asked(self, span: Span) -> Sequence[Dialect]:
         """Return the dialects that read a span: those that match, without those that a higher one supersedes."""
         matching = self._index.matching(span)
         superseding = [dialect for dialect in matching if dialect.supersedes]
@@ -90,8 +100,11 @@ def _supersedes(one: Dialect, other: Dialect) -> bool:
 def _read(span: Span, tree: SpanTree, readings: Readings) -> Sequence[Candidate]:
     """Read the calls that a span itself shows."""
     dialects, role = readings.dialects(span), readings.role(span)
-    if role is Role.EVENT or (role is Role.TOOL and dialects[0].calls_from):
-        return calls_in(span, tree, dialects, "calls_from")
+    if role is Role.TOOL and dialects[0].calls_from:
+        batch = calls_in(span, tree, dialects, "calls_from")
+        for one in batch:
+            one.evidence = Evidence.SPAN
+        return batch
     call = read_call(span, tree, dialects) if role in {Role.TOOL, Role.PART} else None
     return () if call is None else (call,)
 
@@ -115,6 +128,7 @@ def _finished(calls: Sequence[Candidate], tree: SpanTree, agents: Agents) -> tup
     """Turn candidates, in order, into calls."""
     paths = [agents.path(call.span) for call in calls]
     owners = {index: call.own_agent or agents.nearest.get(call.span.span_id) for index, call in enumerate(calls)}
+    conversations = conversations_of(tree)
     groups = parallel_groups(calls, owners, _enclosing(calls, tree))
     finished = []
     for index, (call, path) in enumerate(zip(calls, paths, strict=True)):
@@ -147,6 +161,10 @@ def _finished(calls: Sequence[Candidate], tree: SpanTree, agents: Agents) -> tup
                 parent_span_id=call.span.parent_span_id,
                 merged_span_ids=_provenance(call, tree),
                 dialects=tuple(call.dialects),
+                evidence=call.evidence,
+                conversation_id=call.conversation_id or conversations.get(call.span.span_id),
+                event_unix_ns=call.event_unix_ns,
+                event_duration_ns=call.event_duration_ns,
             )
         )
     return tuple(finished)

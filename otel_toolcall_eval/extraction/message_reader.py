@@ -11,7 +11,7 @@ from otel_toolcall_eval.extraction.dialect import Decode, Dialect, MessageSource
 from otel_toolcall_eval.extraction.matching import at_path
 from otel_toolcall_eval.extraction.messages import MAX_CALLS, MESSAGE_SHAPES, MessageAnswer, MessageCall
 from otel_toolcall_eval.extraction.reading import Found, find_in
-from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, Content, ContentState, Json
+from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, Content, ContentState, Evidence, Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ def calls_in(span: Span, tree: SpanTree, dialects: Sequence[Dialect], field: str
         for source, entries in _entries(span, tree, dialect, field):
             calls = [entry for entry in entries if isinstance(entry, MessageCall)]
             if calls:
-                return [_candidate(call, index, span, source, dialect) for index, call in enumerate(calls)]
+                return [candidate_of(call, index, span, source, dialect) for index, call in enumerate(calls)]
     return []
 
 
@@ -68,13 +68,13 @@ def _entries(span: Span, tree: SpanTree, dialect: Dialect, field: str) -> Iterat
     for message in getattr(dialect, field):
         entries: list[MessageCall | MessageAnswer] = []
         for value in find_in(span, tree, message.source):
-            read = _decoded(value, message)
+            read = decoded(value, message)
             entries.extend(islice(MESSAGE_SHAPES[message.shape](read), MAX_CALLS - len(entries)))
         if entries:
             yield message, entries
 
 
-def _decoded(value: Value, message: MessageSource) -> Json:
+def decoded(value: Value, message: MessageSource) -> Json:
     """Decode the text of messages."""
     if isinstance(value, str):
         if not any(word in value for word in _TELLING):
@@ -99,8 +99,8 @@ def _recorded(value: Json, source: MessageSource, dialect: Dialect, *, is_argume
     if value is None and not is_arguments:
         return Recorded.of(Content(state=ContentState.FULL), is_arguments=False)
     found = Found(value=_as_value(value), source=source.inner(), dialect=dialect)
-    decoded = decode_arguments(found) if is_arguments else decode_output(found)
-    return Recorded.of(decoded.content, is_arguments=is_arguments)
+    content = (decode_arguments(found) if is_arguments else decode_output(found)).content
+    return Recorded.of(content, is_arguments=is_arguments)
 
 
 def _as_value(value: Json) -> Value:
@@ -112,7 +112,7 @@ def _as_value(value: Json) -> Value:
     return value  # type: ignore[return-value]  # a scalar
 
 
-def _candidate(entry: MessageCall, index: int, span: Span, source: MessageSource, dialect: Dialect) -> Candidate:
+def candidate_of(entry: MessageCall, index: int, span: Span, source: MessageSource, dialect: Dialect) -> Candidate:
     """Build the candidate for a call that stands in a message."""
     executed = entry.phase is CallPhase.EXECUTED
     nothing = Recorded(None, is_arguments=False)
@@ -131,6 +131,7 @@ def _candidate(entry: MessageCall, index: int, span: Span, source: MessageSource
         end_unix_ns=span.end_unix_ns,
         dialects=[dialect.family],
         from_message=True,
+        evidence=Evidence.MESSAGE_HISTORY,
         rank=(span.start_unix_ns, index),
     )
     if executed:

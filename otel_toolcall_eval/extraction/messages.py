@@ -15,6 +15,12 @@ from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Json
 MAX_CALLS = 10_000
 """How many calls are read out of one message list; the same as the bound on tool spans of a trace (DESIGN, section 3)."""
 
+MAX_MILLISECONDS = 86_400_000
+"""Longest duration that an event is believed to tell: a day."""
+
+MAX_DURATION_DIGITS = 9
+"""How many digits a duration in text may have."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageCall:
@@ -23,6 +29,7 @@ class MessageCall:
     Attributes:
         arguments: as recorded: an object, or text that is decoded like any other arguments; None if there are none.
         answered: True if ``output`` is the recorded answer.
+        duration_ns: how long the call took, if the message says so.
     """
 
     name: str
@@ -33,6 +40,7 @@ class MessageCall:
     output: Json = None
     answered: bool = False
     failed: bool = False
+    duration_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +76,7 @@ def _text(value: Json) -> str | None:
 
 def _genai_parts(value: Json) -> Iterator[MessageCall | MessageAnswer]:
     """``[{role, parts: [{type: tool_call, id, name, arguments}, {type: tool_call_response, id, response}]}]``."""
+    server_answers = _server_answers(value)
     for message in _listed(value):
         for part in _listed(message.get("parts")):
             kind, call_id, name = part.get("type"), _text(part.get("id")), _text(part.get("name"))
@@ -80,10 +89,19 @@ def _genai_parts(value: Json) -> Iterator[MessageCall | MessageAnswer]:
                     arguments=part.get("server_tool_call"),
                     kind=CallKind.PROVIDER,
                     phase=CallPhase.EXECUTED,
+                    output=server_answers.get(call_id),
+                    answered=call_id in server_answers,
                 )
             elif kind in {"tool_call_response", "server_tool_call_response"} and call_id:
                 keys = [key for key in ("response", "result", "server_tool_call_response") if key in part]
                 yield MessageAnswer(call_id=call_id, output=part[keys[0]] if keys else None, recorded=bool(keys))
+
+
+def _server_answers(value: Json) -> Mapping[str | None, Json]:
+    """Return what a vendor's own tools answered, by ID: it stands beside the call, since both are the model's message."""
+    parts = (part for message in _listed(value) for part in _listed(message.get("parts")))
+    answers = (part for part in parts if part.get("type") == "server_tool_call_response" and "server_tool_call_response" in part)
+    return {call_id: part["server_tool_call_response"] for part in answers if (call_id := _text(part.get("id")))}
 
 
 def _openai_message(value: Json) -> Iterator[MessageCall | MessageAnswer]:
@@ -161,7 +179,10 @@ def _haystack_batch(value: Json) -> Iterator[MessageCall | MessageAnswer]:
 
 
 def _codex_event(value: Json) -> Iterator[MessageCall | MessageAnswer]:
-    """Read the attributes of a ``codex.tool_result`` event; only its log record has the texts."""
+    """Read the attributes of a ``codex.tool_result`` event; only its log record has the texts.
+
+    MCP servers stand in ``mcp_server``, which is empty for other tools.
+    """
     for event in _listed(value):
         name = _text(event.get("tool_name"))
         if name:
@@ -175,10 +196,29 @@ def _codex_event(value: Json) -> Iterator[MessageCall | MessageAnswer]:
                 output=output,
                 answered=output is not None,
                 failed=event.get("success") in {"false", False},
+                duration_ns=_milliseconds(event.get("duration_ms")),
             )
 
 
+def _codex_decision(value: Json) -> Iterator[MessageCall | MessageAnswer]:
+    """Read a ``codex.tool_decision`` event that stopped a call; the other ones are followed by the call's result."""
+    for event in _listed(value):
+        name, decision = _text(event.get("tool_name")), event.get("decision")
+        if name and isinstance(decision, str) and decision.startswith(("denied", "abort", "timed_out")):
+            yield MessageCall(name=name, call_id=_text(event.get("call_id")), phase=CallPhase.REJECTED)
+
+
+def _milliseconds(value: Json) -> int | None:
+    """Read a number of milliseconds, which Codex writes as text; None for what is none, or longer than a day."""
+    if isinstance(value, str) and value.isdecimal() and len(value) <= MAX_DURATION_DIGITS:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_MILLISECONDS:
+        return None
+    return int(value * 1_000_000)
+
+
 MESSAGE_SHAPES: Mapping[str, ReadMessages] = {
+    "codex_decision": _codex_decision,
     "codex_event": _codex_event,
     "event_answer": _event_answer,
     "genai_parts": _genai_parts,

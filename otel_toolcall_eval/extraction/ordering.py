@@ -60,19 +60,21 @@ def parallel_groups(calls: Sequence[Candidate], agents: Mapping[int, object], en
     """
     lanes: defaultdict[object, list[int]] = defaultdict(list)
     for position, call in enumerate(calls):
-        if call.phase is CallPhase.EXECUTED and call.start_unix_ns < call.end_unix_ns:
+        start, end = call.ran
+        if call.phase is CallPhase.EXECUTED and start < end:
             lanes[agents[position], enclosing[position]].append(position)
     clusters: list[list[int]] = []
     for lane in lanes.values():
-        lane.sort(key=lambda position: calls[position].start_unix_ns)
+        lane.sort(key=lambda position: calls[position].ran)
         cluster: list[int] = []
         end = 0
         for position in lane:
-            if cluster and calls[position].start_unix_ns >= end:
+            start, until = calls[position].ran
+            if cluster and start >= end:
                 clusters.append(cluster)
                 cluster, end = [], 0
             cluster.append(position)
-            end = max(end, calls[position].end_unix_ns)
+            end = max(end, until)
         clusters.append(cluster)
     overlapping = sorted(cluster for cluster in clusters if len(cluster) > 1)
     return {position: number for number, cluster in enumerate(overlapping) for position in cluster}

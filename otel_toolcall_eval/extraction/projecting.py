@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.extraction.conversations import CONVERSATION_KEYS
 from otel_toolcall_eval.extraction.dialect import Dialect, Match, Origin, Source, Subject, Test
 from otel_toolcall_eval.model.trace import Projection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_ALWAYS_KEYS = frozenset({"error.type"})
+_ALWAYS_KEYS = frozenset({"error.type", *CONVERSATION_KEYS})
 _ALWAYS_EVENTS = frozenset({"exception"})
 _SOURCE_FIELDS = (
     "name_from",
@@ -45,6 +46,11 @@ def projection_of(dialects: Sequence[Dialect]) -> Projection:
             elif test.subject is Subject.EVENT:
                 events.add(test.key)
     return Projection(keys=frozenset(keys), prefixes=tuple(sorted(prefixes)), event_names=frozenset(events))
+
+
+def events_read(dialect: Dialect) -> frozenset[str]:
+    """Return the names of the events that a dialect takes something from; those that it only tests are none."""
+    return frozenset(source.key for source in _sources(dialect) if source.origin is Origin.EVENT)
 
 
 def _sources(dialect: Dialect) -> Iterator[Source]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.extraction.span_tree import SpanTree
-    from otel_toolcall_eval.model.trace import Span, Value
+    from otel_toolcall_eval.model.trace import Span, SpanEvent, Value
 
 MAX_CHILDREN_ASKED = 100
 """How many children a ``child`` source looks at. Producers that need it write two or three."""
@@ -64,11 +64,20 @@ def find_in(span: Span, tree: SpanTree, source: Source) -> Iterator[Value]:
 
 
 def find_content(span: Span, tree: SpanTree, dialects: Sequence[Dialect], field: str) -> list[Found]:
-    """Return what was recorded, in the order in which it is worth looking at: placeholders left out, blanks last."""
+    """Return what was recorded, in the order in which it is worth looking at: placeholders left out, blanks last.
+
+    Where a producer says that it cut a value off, no other dialect's reading of the same place counts.
+    """
     name = field.removesuffix("_from")
     whole: list[Found] = []
     blank: list[Found] = []
+    cut: set[tuple[Step, str, str]] = set()
     for found in find_all(span, tree, dialects, field):
+        place = found.source.step, found.source.key, found.source.field
+        if place in cut:
+            continue  # a dialect that does not know of the cut reads the same place: to it the rest looks whole
+        if found.cut:
+            cut.add(place)
         if isinstance(found.value, str) and found.value.strip() in found.dialect.placeholders.get(name, ()):
             continue
         (whole if present(found.value) else blank).append(found)
@@ -112,10 +121,18 @@ def _values(span: Span, source: Source) -> Iterator[Value]:
 def _event_values(span: Span, source: Source) -> Iterator[Value]:
     """Yield the field of each event that has it."""
     for event in span.events:
-        if event.name == source.key and source.field == EVERY_FIELD:
-            yield event.attributes
-        elif event.name == source.key and source.field in event.attributes:
-            yield event.attributes[source.field]
+        found, value = event_value(event, source)
+        if found:
+            yield value
+
+
+def event_value(event: SpanEvent, source: Source) -> tuple[bool, Value]:
+    """Tell whether an event is the one that a source names and has its field, and return the field's value."""
+    if event.name != source.key:
+        return False, None
+    if source.field == EVERY_FIELD:
+        return True, event.attributes
+    return source.field in event.attributes, event.attributes.get(source.field)
 
 
 def _cut_name(name: str, source: Source) -> str | None:

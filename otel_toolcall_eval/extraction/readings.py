@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
 
+_TELLING = frozenset({Role.TOOL, Role.PART, Role.MODEL, Role.AGENT})
+
 MAX_QUOTED = 80
 """How much of an attribute a reason quotes, in characters."""
 
@@ -24,21 +26,28 @@ class Readings:
     """The role of each span, and the dialects that speak for it.
 
     One that says "ignore" is heard before all others, so nothing that looks like a call by a second convention gets past it.
-    Else the first one asked decides what the span is, and those that agree with it read it together.
+    Else the first one asked decides what the span is, and those that agree with it read it together. Those that look at events
+    are heard beside all others: what an event shows does not change what its span is.
 
     Attributes:
         barriers: IDs of model and agent spans.
+        by_event: the dialects that read calls from a span's events, for each span that has any.
     """
 
     def __init__(self, tree: SpanTree, asked: Mapping[bytes, Sequence[Dialect]]) -> None:
         """Decide on each span; ``asked`` holds the dialects that match it, highest first."""
         self._speakers: dict[bytes, Sequence[Dialect]] = {}
+        self.by_event: dict[bytes, Sequence[Dialect]] = {}
         for span in tree.top_down:
             dialects = asked[span.span_id]
             ignoring = [dialect for dialect in dialects if dialect.role is Role.IGNORE]
             if ignoring:
                 dialects = ignoring
             elif dialects:
+                events = [dialect for dialect in dialects if dialect.role is Role.EVENT]
+                if events:
+                    self.by_event[span.span_id] = events
+                    dialects = [dialect for dialect in dialects if dialect.role in _TELLING] or dialects
                 role = self._role_of(span, tree, dialects)
                 dialects = [dialect for dialect in dialects if dialect.role is role]
             self._speakers[span.span_id] = dialects

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.model.trace import Span
 
@@ -62,20 +62,25 @@ class SpanTree:
     def _walk(self) -> None:
         """Give every span its depth and its place in time: a child never stands before its parent.
 
-        A child that starts before its parent has a skewed clock (FAULTS A 30) and counts as starting with the parent. Of a
+        A child that starts before its parent has a skewed clock (FAULTS A 30) and counts as starting with the parent; children
+        from another process are moved together, so that they keep their order among themselves. Of a
         parent and a child that start together, the parent stands first, hence the tie: the end, but not before the parent's.
         """
         pending = list(reversed(self.roots))
+        shift: dict[bytes, int] = {}
         while pending:
             span = pending.pop()
             self.top_down.append(span)
             key, parent = span.span_id, self._parent.get(span.span_id)
             self.depth[key] = 0 if parent is None else self.depth[parent] + 1
-            self.start[key] = span.start_unix_ns if parent is None else max(span.start_unix_ns, self.start[parent])
-            self.tie[key] = span.end_unix_ns
+            start, end = span.start_unix_ns + shift.get(key, 0), span.end_unix_ns + shift.get(key, 0)
+            self.start[key] = start if parent is None else max(start, self.start[parent])
+            self.tie[key] = end
             if parent is not None and self.start[parent] == self.start[key]:
-                self.tie[key] = max(span.end_unix_ns, self.tie[parent])
-            pending.extend(reversed(self._children.get(key, ())))
+                self.tie[key] = max(end, self.tie[parent])
+            children = self._children.get(key, ())
+            shift.update(_shifts(span, shift.get(key, 0), self.start[key], children))
+            pending.extend(reversed(children))
 
     def parent(self, span: Span) -> Span | None:
         """Return the parent, if it is in the trace."""
@@ -85,6 +90,27 @@ class SpanTree:
     def children(self, span: Span) -> Sequence[Span]:
         """Return the children in order of time."""
         return self._children.get(span.span_id, ())
+
+
+def _shifts(span: Span, shift: int, start: int, children: Sequence[Span]) -> Mapping[bytes, int]:
+    """Return by how much children are moved in time: with their parent, and those of another process until none starts before it.
+
+    Resources are compared by what they say: the same process has another object in each request.
+    """
+    if not shift and all(child.start_unix_ns >= start for child in children):
+        return {}
+    shifts: dict[bytes, int] = {}
+    others: list[tuple[Span, int]] = []  # the earliest child of each other process, and the shift of all of its children
+    for child in children:  # in order of time
+        if child.resource == span.resource:
+            shifts[child.span_id] = shift
+            continue
+        moved = next((moved for first, moved in others if first.resource == child.resource), None)
+        if moved is None:
+            moved = max(0, start - child.start_unix_ns)
+            others.append((child, moved))
+        shifts[child.span_id] = moved
+    return shifts
 
 
 def _by_time(span: Span) -> tuple[int, int, bytes]:

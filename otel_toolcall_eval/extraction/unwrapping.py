@@ -26,7 +26,12 @@ _TEXT_ITEM_KEYS = frozenset({"type", "text", "annotations", "meta", "_meta", "co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unwrapped:
-    """What stood inside a shape, and what the shape said about the call."""
+    """What stood inside a shape, and what the shape said about the call.
+
+    Attributes:
+        positional: names of the arguments that only have a number.
+        named: True if positional arguments got the parameters' names.
+    """
 
     value: Json
     call_id: str | None = None
@@ -34,6 +39,8 @@ class Unwrapped:
     error_type: str | None = None
     kind: CallKind | None = None
     name: str | None = None
+    positional: tuple[str, ...] = ()
+    named: bool = False
 
 
 Shape: TypeAlias = Callable[[Json, Sequence[str]], Unwrapped | None]
@@ -50,7 +57,8 @@ def _args_kwargs(value: Json, names: Sequence[str]) -> Unwrapped | None:
     free = [name for name in names if name not in named]
     numbered: dict[object, Json] = {(free[index] if index < len(free) else str(index)): item for index, item in enumerate(positional)}
     arguments: dict[object, Json] = {**numbered, **{str(name): item for name, item in named.items()}}
-    return Unwrapped(value=arguments)
+    numbers = tuple(str(index) for index in range(len(free), len(positional)))
+    return Unwrapped(value=arguments, positional=numbers, named=bool(free) and bool(positional))
 
 
 def _only(key: str) -> Shape:

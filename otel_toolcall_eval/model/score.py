@@ -137,6 +137,7 @@ class TraceReport:
     Attributes:
         judged_span: the span that the verdicts are attached to; None only for a trace without spans.
         agent: name of the top-most agent, if any span tells.
+        conversation_id: of the conversation that the trace belongs to, if any span tells.
         verdicts: in order of criteria set, then of its checks; empty if nothing is bound to the trace.
         unknown_criteria: names that the trace asks for and that are not loaded.
         decided_after_ns: from the arrival of the root (of the first span, if there is no root) to the decision.
@@ -152,6 +153,7 @@ class TraceReport:
     verdicts: Sequence[Verdict]
     extraction: Extraction
     unknown_criteria: tuple[str, ...] = ()
+    conversation_id: str | None = None
     decided_after_ns: int = 0
     evaluation_seconds: float = field(default=0.0, compare=False)
 

@@ -38,6 +38,8 @@ class Content:
         partial: the members of a cut object that are whole; None unless ``state`` is TRUNCATED.
         nothing: True if nothing was recorded *and* that means "nothing to record" (the guides' own convention),
             so that the state is FULL all the same.
+        positional: names of the arguments that were passed without one and got their number as name.
+        names_from: attribute whose schema gave positional arguments their names.
     """
 
     state: ContentState
@@ -45,6 +47,8 @@ class Content:
     text: str | None = None
     partial: Mapping[str, Json] | None = None
     nothing: bool = False
+    positional: tuple[str, ...] = ()
+    names_from: str | None = None
 
 
 class Payload:
@@ -109,6 +113,15 @@ class CallStatus(StrEnum):
     UNKNOWN = "unknown"  # it never ran, or nothing says
 
 
+class Evidence(StrEnum):
+    """What shows the call."""
+
+    SPAN = "span"
+    SPAN_EVENT = "span_event"
+    LOG_RECORD = "log_record"
+    MESSAGE_HISTORY = "message_history"  # what a model asked for, or was told of
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One tool call of a trace.
@@ -127,6 +140,11 @@ class ToolCall:
         parallel_group: equal numbers mark calls of one agent that overlap in time; None if nothing overlaps.
         merged_span_ids: other spans that recorded the same call.
         dialects: names of the dialects that read it.
+        evidence: what shows the call.
+        conversation_id: the conversation, session or thread that the producer says it belongs to.
+        event_unix_ns: when the event that shows the call was recorded, at the call's end; None if no event shows it.
+        event_duration_ns: how long the event says that the call took; None if it does not. The times of the call are then still
+            those of the span that the event is on.
     """
 
     name: str
@@ -155,6 +173,20 @@ class ToolCall:
     parent_span_id: bytes | None = None
     merged_span_ids: tuple[bytes, ...] = ()
     dialects: tuple[str, ...] = ()
+    evidence: Evidence = Evidence.SPAN
+    conversation_id: str | None = None
+    event_unix_ns: int | None = None
+    event_duration_ns: int | None = None
+
+    @property
+    def positional(self) -> tuple[str, ...]:
+        """Return the names, which are numbers, of arguments that were passed without a name. Decodes the arguments."""
+        return self.arguments.content.positional
+
+    @property
+    def args_names_from(self) -> str | None:
+        """Return the attribute whose schema gave positional arguments their names. Decodes the arguments."""
+        return self.arguments.content.names_from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,10 +197,13 @@ class CallLog:
         calls: in order of start, then end, then arrival.
         open_ended: True if the trace may hold more calls than these, at any place, so that "it did not happen" can't be
             concluded.
+        clocks: for each call the number of the clock that its times come from, if not all clocks agree; else empty. Calls of
+            different clocks have no known order, unless one runs inside the other.
     """
 
     calls: tuple[ToolCall, ...]
     open_ended: bool = False
+    clocks: tuple[int, ...] = ()
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[int]]:

@@ -62,6 +62,7 @@ class Span:
         flags: OTLP span flags; 0 from old SDKs, which leaves the parent's locality unknown.
         attributes: the projection; keys that nobody reads were left out.
         dropped_attributes: how many attributes the producer left out, so a missing key may be a dropped one.
+        linked: a link of the span leads to another trace.
         size_bytes: what the span takes in memory, by the estimate of its decoder.
     """
 
@@ -80,6 +81,7 @@ class Span:
     dropped_attributes: int = 0
     resource: Resource = field(default_factory=Resource)
     scope: Scope = field(default_factory=Scope)
+    linked: bool = False
     size_bytes: int = field(default=0, compare=False)
 
     @property

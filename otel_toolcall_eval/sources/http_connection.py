@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 SERVER_HEADER = {"Server": "otel-toolcall-eval"}
 """Sent with every answer, in place of the library's own, which names versions."""
 
+MAX_HEADERS = 64
+"""Headers of one request."""
+
 _LARGEST_HEAD_LINE_BYTES = 8 << 10
-_HEADER_LINES = 64
 _LINGER_SECONDS = 5.0  # after an answer that came early: lets the sender finish, else it may never read the answer
 
 
@@ -44,7 +46,7 @@ class Connection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type] # aiohttp's way of saying: none
             max_line_size=_LARGEST_HEAD_LINE_BYTES,
             max_field_size=_LARGEST_HEAD_LINE_BYTES,
-            max_headers=_HEADER_LINES,
+            max_headers=MAX_HEADERS,
             lingering_time=_LINGER_SECONDS,
             auto_decompress=False,
         )

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import TypeAlias
 
+from otel_toolcall_eval.errors import IntakeError
+
 TEXT = "text/plain; charset=utf-8"
+JSON = "application/json"
+
+LOCAL_PATHS = "/debug/"
+"""Pages below it show users' traces one by one, if only their IDs; they are served to clients on this machine alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +53,26 @@ def metrics_page(render: Callable[[str], tuple[bytes, str]]) -> PageSource:
         return Page(body=body, content_type=content_type)
 
     return page
+
+
+def json_page(document: Callable[[], Mapping[str, object]]) -> PageSource:
+    """Return a page of a JSON document; 503 with the reason if it can't be had now."""
+
+    def page(_accept: str) -> Page:
+        try:
+            return Page(body=json.dumps(document()).encode() + b"\n", content_type=JSON)
+        except IntakeError as error:
+            return Page(body=f"{error}\n".encode(), status=503)
+
+    return page
+
+
+def may_see(path: str, client: str | None) -> bool:
+    """Tell whether a client, by its address, may see a page."""
+    if not path.startswith(LOCAL_PATHS):
+        return True
+    try:
+        address = ip_address((client or "").partition("%")[0])
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

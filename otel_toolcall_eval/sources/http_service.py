@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, cast
 from aiohttp import web
 
 from otel_toolcall_eval.errors import IntakeError
-from otel_toolcall_eval.sources.http_connection import SERVER_HEADER, Connection
+from otel_toolcall_eval.sources.http_connection import MAX_HEADERS, SERVER_HEADER, Connection
+from otel_toolcall_eval.sources.http_pages import may_see
 from otel_toolcall_eval.sources.sink import reason_of
-from otel_toolcall_eval.wire import otlp_json, otlp_protobuf
+from otel_toolcall_eval.wire import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf
 from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, export_reply, status_reply
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.sources.http_body import BodyReader
     from otel_toolcall_eval.sources.http_pages import PageSource
-    from otel_toolcall_eval.sources.sink import ProjectionSource, Refused, SpanSink
+    from otel_toolcall_eval.sources.sink import LogSink, ProjectionSource, Refused, SpanSink
 
 _logger = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ _SIGNALS = {"/v1/traces": Signal.TRACES, "/v1/metrics": Signal.METRICS, "/v1/log
 _ENCODINGS = {encoding.value: encoding for encoding in Encoding}
 _TRANSPORTS = {Encoding.PROTOBUF: "http/protobuf", Encoding.JSON: "http/json", None: "http"}
 _DECODERS = {Encoding.PROTOBUF: otlp_protobuf.decode_traces, Encoding.JSON: otlp_json.decode_traces}
+_LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_logs_json.decode_logs}
 _PACKED = {"": False, "identity": False, "gzip": True, "x-gzip": True}
 
 
@@ -51,6 +53,12 @@ class _NotFoundError(IntakeError):
 
     http_status = 404
     grpc_code = "NOT_FOUND"
+
+
+class _HeadersError(IntakeError):
+    """More headers than anyone needs; aiohttp counts them only in its later versions."""
+
+    http_status = 431
 
 
 class _MethodError(IntakeError):
@@ -77,6 +85,7 @@ class HttpService:
         sink: SpanSink,
         projection: ProjectionSource,
         refused: Refused,
+        logs: LogSink | None,
         bodies: BodyReader,
         pages: Mapping[str, PageSource],
     ) -> None:
@@ -84,6 +93,7 @@ class HttpService:
         self._sink = sink
         self._projection = projection
         self._refused = refused
+        self._logs = logs
         self._bodies = bodies
         self._pages = pages
         self._decoding = ThreadPoolExecutor(1, thread_name_prefix="otlp-http-decode")
@@ -132,9 +142,7 @@ class HttpService:
     async def _answer(self, request: web.BaseRequest) -> _Answer:
         encoding = _ENCODINGS.get(request.content_type)
         try:
-            if request.path in self._pages:
-                return await self._page(request)
-            return await self._export(request, encoding)
+            return await self._route(request, encoding)
         except IntakeError as error:
             self._refused(_TRANSPORTS[encoding], reason_of(error))
             return _refusal(encoding or Encoding.JSON, error, request.path)
@@ -145,6 +153,13 @@ class HttpService:
             self._refused(_TRANSPORTS[encoding], "internal")
             body = status_reply(encoding or Encoding.JSON, code="INTERNAL", message="internal error")
             return _Answer(status=500, body=body, content_type=(encoding or Encoding.JSON).value)
+
+    async def _route(self, request: web.BaseRequest, encoding: Encoding | None) -> _Answer:
+        if len(request.headers) > MAX_HEADERS:
+            raise _HeadersError(where="request", what=f"more than {MAX_HEADERS} headers", fix="send fewer headers")
+        if request.path in self._pages and may_see(request.path, request.remote):
+            return await self._page(request)
+        return await self._export(request, encoding)
 
     async def _page(self, request: web.BaseRequest) -> _Answer:
         if request.method not in {"GET", "HEAD"}:
@@ -169,19 +184,22 @@ class HttpService:
         body = await self._bodies.read(request, packed=packed)
         try:
             reply = export_reply(encoding, signal)
-            if signal is Signal.TRACES:
-                reply = await self._take(body.take(), encoding)
+            if signal is Signal.TRACES or (signal is Signal.LOGS and self._logs is not None):
+                reply = await self._take(body.take(), encoding, signal)
         finally:
             body.release()
         return _Answer(body=reply, content_type=encoding.value)
 
-    async def _take(self, body: bytes, encoding: Encoding) -> bytes:
+    async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> bytes:
         if len(body) <= _INLINE_BYTES:
-            return self._decode(body, encoding)
-        return await asyncio.get_running_loop().run_in_executor(self._decoding, self._decode, body, encoding)
+            return self._decode(body, encoding, signal)
+        return await asyncio.get_running_loop().run_in_executor(self._decoding, self._decode, body, encoding, signal)
 
-    def _decode(self, body: bytes, encoding: Encoding) -> bytes:
+    def _decode(self, body: bytes, encoding: Encoding, signal: Signal) -> bytes:
         """Decode and offer, on either thread."""
+        if signal is Signal.LOGS and self._logs is not None:
+            self._logs.offer_logs(_LOG_DECODERS[encoding](body, self._projection()), transport=_TRANSPORTS[encoding])
+            return export_reply(encoding, signal)
         decoded = _DECODERS[encoding](body, self._projection())
         self._sink.offer(decoded, transport=_TRANSPORTS[encoding])
         return export_reply(encoding, rejected=decoded.rejected, reasons=decoded.reasons)

@@ -1,7 +1,8 @@
-"""Reads recorded OTLP traces from files, folders and standard input, for the command line.
+"""Reads recorded OTLP traces, and the logs beside them, from files, folders and standard input, for the command line.
 
 What a file holds is told by its content: one OTLP/JSON document; JSON lines, one request each, as the Collector's file exporter writes; one
-request in protobuf; the Collector's protobuf files, each request behind its length; gzip of any.
+request in protobuf; the Collector's protobuf files, each request behind its length; gzip of any. Logs are read from JSON alone: in protobuf
+nothing tells them from traces.
 Lines and records are read one by one, so a large file needs no more memory than its largest request. A bad one is reported and the others
 are read. Nothing raises: whatever can't be used becomes a Problem.
 """
@@ -26,7 +27,7 @@ from otel_toolcall_eval.sources.file_format import (
     format_of,
 )
 from otel_toolcall_eval.sources.file_stream import STANDARD_INPUT, open_stream
-from otel_toolcall_eval.wire import otlp_json, otlp_protobuf
+from otel_toolcall_eval.wire import otlp_json, otlp_logs_json, otlp_protobuf
 from otel_toolcall_eval.wire.limits import UNLIMITED
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.model.trace import Projection
     from otel_toolcall_eval.wire.decoded import DecodedTraces
+    from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
 
 MAX_DOCUMENT_BYTES = 512 << 20
 """Largest document, line or record; its decoded form takes about five times as much."""
@@ -48,6 +50,7 @@ def read_traces(
     *,
     problems: list[Problem],
     progress: Callable[[int], None] | None = None,
+    logs: Callable[[DecodedLogs], None] | None = None,
 ) -> Iterator[DecodedTraces]:
     """Yield the requests of a file, of every file below a folder in the order of their names, or of standard input.
 
@@ -57,15 +60,20 @@ def read_traces(
         problems: gets what could not be used, with ``file:line``; read it when the iteration is over. In a folder, files that hold no
             traces in any form are passed over.
         progress: gets the number of bytes just read, packed as they are on disk.
+        logs: gets the log records of each request that holds some; without it they are passed over.
     """
     if str(path) != STANDARD_INPUT and Path(path).is_dir():
-        yield from _read_folder(Path(path), projection, problems, progress)
+        yield from _read_folder(Path(path), projection, problems, progress, logs)
     else:
-        yield from _File(str(path), projection, problems).read(progress)
+        yield from _File(str(path), projection, problems, logs).read(progress)
 
 
 def _read_folder(
-    folder: Path, projection: Projection, problems: list[Problem], progress: Callable[[int], None] | None
+    folder: Path,
+    projection: Projection,
+    problems: list[Problem],
+    progress: Callable[[int], None] | None,
+    logs: Callable[[DecodedLogs], None] | None,
 ) -> Iterator[DecodedTraces]:
     spans = 0
     found: list[Problem] = []
@@ -73,7 +81,7 @@ def _read_folder(
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for path in (Path(parent, name) for name in sorted(names)):
             if path.is_file():  # a pipe would never end
-                for decoded in _File(str(path), projection, found, passing_over=True).read(progress):
+                for decoded in _File(str(path), projection, found, logs, passing_over=True).read(progress):
                     spans += decoded.received
                     yield decoded
     if not spans and not found:
@@ -84,11 +92,21 @@ def _read_folder(
 class _File:
     """Reads one file."""
 
-    def __init__(self, path: str, projection: Projection, problems: list[Problem], *, passing_over: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        projection: Projection,
+        problems: list[Problem],
+        logs: Callable[[DecodedLogs], None] | None,
+        *,
+        passing_over: bool = False,
+    ) -> None:
         self._path = path
         self._name = "standard input" if path == STANDARD_INPUT else path
         self._projection = projection
         self._problems = problems
+        self._logs = logs
+        self._log_records = 0
         self._passing_over = passing_over
         self._passed_over = False
         self._reported = 0
@@ -111,7 +129,7 @@ class _File:
         if self._reported > _SHOWN_PROBLEMS:
             hidden = self._reported - _SHOWN_PROBLEMS
             self._problems.append(Problem(where=self._name, what=f"{hidden} more problems of this kind", fix="mend the first ones"))
-        elif not self._spans and not self._reported and not self._passed_over:
+        elif not (self._spans or self._log_records or self._reported or self._passed_over):
             self._report(self._name, "no spans in it", "record traces while the agent runs")
 
     def _report(self, where: str, what: str, fix: str) -> None:
@@ -232,6 +250,8 @@ class _File:
         if foreign is not None:
             self._report_foreign(where, foreign)
             return
+        if self._logs is not None and isinstance(document, dict) and "resourceLogs" in document:
+            self._read_logs(document, where, self._logs)
         if isinstance(document, dict) and "resourceSpans" not in document and "resource_spans" not in document:
             return  # logs or metrics, which the Collector may write into the same file
         try:
@@ -240,6 +260,15 @@ class _File:
             self._report_error(where, error)
             return
         yield decoded, where
+
+    def _read_logs(self, document: object, where: str, logs: Callable[[DecodedLogs], None]) -> None:
+        try:
+            decoded = otlp_logs_json.decode_document(document, self._projection, limits=UNLIMITED)
+        except DecodeError as error:
+            self._report_error(where, error)
+            return
+        self._log_records += decoded.received
+        logs(decoded)
 
 
 def _is_request(line: bytes) -> bool:

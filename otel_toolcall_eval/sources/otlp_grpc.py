@@ -3,8 +3,9 @@
 Choice: the synchronous server with handlers on raw bytes, so our decoder sees the message as it came. The asyncio server takes 10 to 30 %
 more time per span, generated servicers parse every request in full. Decompression by gRPC is off and done here: gRPC versions that we
 support unpack a message whole before they look at its size.
-Reflection is off. Traces are decoded and offered to the sink; metrics and logs are accepted and ignored, so that one endpoint serves an
-agent. A message above the limit is refused by gRPC itself as RESOURCE_EXHAUSTED and never reaches us, so it is not counted as refused.
+Reflection is off. Traces and logs are decoded and offered to their sinks; metrics are accepted and ignored, and so are logs without a sink:
+one endpoint serves an agent. A message above the limit is refused by gRPC itself as RESOURCE_EXHAUSTED and never reaches us, so it is not
+counted as refused.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from otel_toolcall_eval.errors import IntakeError, SettingsError
 from otel_toolcall_eval.sources.listening import check_free, shown
 from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_of
+from otel_toolcall_eval.wire.otlp_logs import decode_logs
 from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
-from otel_toolcall_eval.wire.replies import Encoding, error_reply, export_reply, retry_info
+from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, export_reply, retry_info
 from otel_toolcall_eval.wire.unpacking import gunzip, is_packed, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_toolcall_eval.sources.sink import ProjectionSource, Refused, SpanSink
+    from otel_toolcall_eval.sources.sink import LogSink, ProjectionSource, Refused, SpanSink
 
 TRANSPORT = "grpc"
 
@@ -52,6 +54,7 @@ class GrpcReceiver:
         sink: SpanSink,
         projection: ProjectionSource,
         refused: Refused,
+        logs: LogSink | None = None,
         host: str = "127.0.0.1",
         port: int = 4317,
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
@@ -63,6 +66,7 @@ class GrpcReceiver:
             sink: takes the spans.
             projection: asked for each request.
             refused: counts the requests that were not taken.
+            logs: takes log records; without it they are accepted and ignored.
             host: address to listen on.
             port: 0 takes any free one.
             max_message_bytes: largest message, packed and unpacked.
@@ -71,6 +75,7 @@ class GrpcReceiver:
         self._sink = sink
         self._projection = projection
         self._refused = refused
+        self._logs = logs
         self._host = host
         self._asked_port = port
         self._max_message_bytes = max_message_bytes
@@ -95,7 +100,7 @@ class GrpcReceiver:
             (
                 _service(_TRACES, self._export_traces),
                 _service(_METRICS, self._ignore),
-                _service(_LOGS, self._ignore),
+                _service(_LOGS, self._ignore if self._logs is None else self._export_logs),
             )
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
@@ -140,9 +145,25 @@ class GrpcReceiver:
         ]
 
     def _export_traces(self, message: bytes, context: grpc.ServicerContext) -> bytes:
-        try:
+        def take() -> bytes:
             decoded = decode_traces(self._unpacked(message), self._projection())
             self._sink.offer(decoded, transport=TRANSPORT)
+            return export_reply(Encoding.PROTOBUF, rejected=decoded.rejected, reasons=decoded.reasons)
+
+        return self._answer(take, context)
+
+    def _export_logs(self, message: bytes, context: grpc.ServicerContext) -> bytes:
+        def take() -> bytes:
+            decoded = decode_logs(self._unpacked(message), self._projection())
+            if self._logs is not None:
+                self._logs.offer_logs(decoded, transport=TRANSPORT)
+            return export_reply(Encoding.PROTOBUF, Signal.LOGS)
+
+        return self._answer(take, context)
+
+    def _answer(self, take: Callable[[], bytes], context: grpc.ServicerContext) -> bytes:
+        try:
+            return take()
         except IntakeError as error:
             self._refuse(error, context)
         except Exception as error:  # noqa: BLE001 - gRPC would send the exception's text, which may hold what was sent
@@ -151,7 +172,6 @@ class GrpcReceiver:
             )
             self._refused(TRANSPORT, "internal")
             context.abort(grpc.StatusCode.INTERNAL, "internal error")
-        return export_reply(Encoding.PROTOBUF, rejected=decoded.rejected, reasons=decoded.reasons)
 
     def _unpacked(self, message: bytes) -> bytes:
         if is_packed(message):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_toolcall_eval.sources.http_pages import PageSource
-    from otel_toolcall_eval.sources.sink import ProjectionSource, Refused, SpanSink
+    from otel_toolcall_eval.sources.sink import LogSink, ProjectionSource, Refused, SpanSink
 
 _LOOP_TURNS = 5  # asyncio needs three from an accepted socket to a connection, two from a close to a closed socket
 _CLOSE_SECONDS = 1.0  # for connections that are cut anyway
@@ -39,6 +39,7 @@ class HttpReceiver:
         sink: SpanSink,
         projection: ProjectionSource,
         refused: Refused,
+        logs: LogSink | None = None,
         pages: Mapping[str, PageSource] | None = None,
         host: str = "127.0.0.1",
         port: int = 4318,
@@ -55,6 +56,7 @@ class HttpReceiver:
             sink: takes the spans.
             projection: asked for each request.
             refused: counts the requests that were not taken.
+            logs: takes log records; without it they are accepted and ignored.
             pages: path to page, for GET: ``/livez``, ``/readyz``, ``/metrics`` and others.
             host: address to listen on.
             port: 0 takes any free one.
@@ -68,6 +70,7 @@ class HttpReceiver:
         self._sink = sink
         self._projection = projection
         self._refused = refused
+        self._logs = logs
         self._pages = dict(pages or {})
         self._host = host
         self._asked_port = port
@@ -114,7 +117,14 @@ class HttpReceiver:
 
     async def _serve(self, listening: socket.socket, started: Future[None]) -> None:
         loop = asyncio.get_running_loop()
-        service = HttpService(sink=self._sink, projection=self._projection, refused=self._refused, bodies=self._bodies, pages=self._pages)
+        service = HttpService(
+            sink=self._sink,
+            projection=self._projection,
+            refused=self._refused,
+            logs=self._logs,
+            bodies=self._bodies,
+            pages=self._pages,
+        )
         server = web.Server(service.handle, loop=loop)
 
         def connection() -> Connection:

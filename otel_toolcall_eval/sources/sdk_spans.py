@@ -17,6 +17,9 @@ SPAN_BYTES = 700
 
 MAX_DEPTH = 100
 
+MAX_SHARED = 1000
+"""Resources and scopes that are remembered; a process has a handful, unless it makes them up as it goes."""
+
 
 class SpanConverter:
     """Converts spans; resources and scopes, which most spans share, are converted once."""
@@ -24,7 +27,7 @@ class SpanConverter:
     def __init__(self) -> None:
         """Start with nothing shared."""
         self._resources: dict[int, tuple[object, Resource]] = {}
-        self._scopes: dict[int, tuple[object, Scope]] = {}
+        self._scopes: dict[tuple[str, str | None], Scope] = {}
 
     def convert(self, span: ReadableSpan, projection: Projection, *, position: int = 0) -> Span:
         """Convert one ended span.
@@ -58,12 +61,15 @@ class SpanConverter:
             dropped_attributes=span.dropped_attributes,
             resource=self._resource(span),
             scope=self._scope(span),
+            linked=context is not None and any(link.context.trace_id != context.trace_id for link in span.links),
             size_bytes=SPAN_BYTES + sum(len(v) if isinstance(v, str) else 64 for v in attributes.values()),
         )
 
     def _resource(self, span: ReadableSpan) -> Resource:
         found = self._resources.get(id(span.resource))
         if found is None:
+            if len(self._resources) >= MAX_SHARED:
+                self._resources.clear()
             made = Resource(attributes={key: plain(value) for key, value in span.resource.attributes.items()})
             found = self._resources[id(span.resource)] = (span.resource, made)  # kept alive, or its id() could be given away
         return found[1]
@@ -72,10 +78,13 @@ class SpanConverter:
         scope = span.instrumentation_scope
         if scope is None:
             return Scope()
-        found = self._scopes.get(id(scope))
+        key = (scope.name, scope.version)  # older SDKs make a new object for each tracer, whatever its name
+        found = self._scopes.get(key)
         if found is None:
-            found = self._scopes[id(scope)] = (scope, Scope(name=scope.name, version=scope.version or ""))
-        return found[1]
+            if len(self._scopes) >= MAX_SHARED:
+                self._scopes.clear()
+            found = self._scopes[key] = Scope(name=scope.name, version=scope.version or "")
+        return found
 
 
 def _flags(span: ReadableSpan) -> int:

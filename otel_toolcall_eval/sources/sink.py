@@ -10,6 +10,7 @@ from otel_toolcall_eval.model.trace import Projection
 if TYPE_CHECKING:
     from otel_toolcall_eval.errors import IntakeError
     from otel_toolcall_eval.wire.decoded import DecodedTraces
+    from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
 
 DEFAULT_MAX_MESSAGE_BYTES = 64 << 20
 """Largest message that a receiver takes, unpacked. Source: OTLP specification, which advises 64 MiB."""
@@ -24,6 +25,22 @@ class SpanSink(Protocol):
         Args:
             decoded: the spans, and how many of the request were rejected.
             transport: ``grpc``, ``http/protobuf`` or ``http/json``.
+
+        Raises:
+            OverloadedError: it is full, and took nothing; the sender is asked to resend.
+        """
+        ...
+
+
+class LogSink(Protocol):
+    """Takes the log records of requests. Called from any thread, several at a time."""
+
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> None:
+        """Take all records of a request, or none; returns without waiting.
+
+        Args:
+            decoded: the records that dialects ask for, and how many the request held.
+            transport: as for spans.
 
         Raises:
             OverloadedError: it is full, and took nothing; the sender is asked to resend.

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
+from opentelemetry.baggage import get_baggage
 from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_toolcall_eval.errors import OverloadedError
@@ -37,6 +39,14 @@ class LocalSink(Protocol):
         """Queue spans, or raise OverloadedError."""
         ...
 
+    def bind(self, trace_id: bytes, names: Sequence[str]) -> None:
+        """Judge a trace by criteria of these names, too."""
+        ...
+
+    def refuse(self, transport: str, reason: str) -> None:
+        """Count spans that were not taken."""
+        ...
+
     def flush(self, timeout_seconds: float) -> bool:
         """Wait until what was offered is judged, if it is due, and sent."""
         ...
@@ -49,7 +59,9 @@ class LocalSink(Protocol):
 class SpanSource(SpanProcessor):
     """A span processor that feeds a sink."""
 
-    def __init__(self, sink: LocalSink, *, projection: Callable[[], Projection], shutdown_seconds: float, own_scope: str) -> None:
+    def __init__(
+        self, sink: LocalSink, *, projection: Callable[[], Projection], shutdown_seconds: float, own_scope: str, baggage_key: str
+    ) -> None:
         """Prepare.
 
         Args:
@@ -57,27 +69,34 @@ class SpanSource(SpanProcessor):
             projection: attributes to keep; asked for each span, since criteria may be reloaded.
             shutdown_seconds: most that ``shutdown`` may take.
             own_scope: scope of our own spans, which are passed over.
+            baggage_key: baggage of this name names the criteria of the trace.
         """
         self._sink = sink
         self._projection = projection
         self._shutdown_seconds = shutdown_seconds
         self._own_scope = own_scope
+        self._baggage_key = baggage_key
         self._converter = SpanConverter()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler or a finaliser may end a span while this thread is in here
         self._open: dict[int, int] = {}  # by trace ID; guarded by _lock
+        self._named: dict[int, object] = {}  # what baggage named for open traces; guarded by _lock
+        self._parents: frozenset[int] = frozenset()  # traces that were open in the parent process when this one was forked
         self._stopped = False
         self._complained = False
         self.dropped = 0
 
-    def on_start(self, span: SdkSpan, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the SDK's signature
-        """Count the span as open."""
+    def on_start(self, span: SdkSpan, parent_context: Context | None = None) -> None:
+        """Count the span as open, and take the names of criteria out of its baggage."""
         try:
             if self._is_ours(span):
                 return
             trace_id = span.get_span_context().trace_id
             with self._lock:
+                if trace_id in self._parents:
+                    return
                 if trace_id in self._open or len(self._open) < MAX_TRACKED_TRACES:
                     self._open[trace_id] = self._open.get(trace_id, 0) + 1
+                    self._bind_from_baggage(trace_id, parent_context)
         except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
             self._complain()
 
@@ -87,7 +106,7 @@ class SpanSource(SpanProcessor):
             if self._is_ours(span):
                 return
             context = span.get_span_context()
-            if context is None:
+            if context is None or context.trace_id in self._parents:
                 return
             ours = None
             if context.trace_flags.sampled and not self._stopped:
@@ -99,9 +118,9 @@ class SpanSource(SpanProcessor):
                 if ours is not None:
                     self._sink.offer_spans((ours,), transport=TRANSPORT, open_spans={ours.trace_id: still_open})
             if self._stopped:
-                self.dropped += 1
+                self._drop("shutdown")
         except OverloadedError:
-            self.dropped += 1  # the sink counts it as refused
+            self._drop("overloaded")
         except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
             self._complain()
 
@@ -123,6 +142,22 @@ class SpanSource(SpanProcessor):
         except Exception:  # noqa: BLE001 - the application must not suffer from a fault of ours
             self._complain()
 
+    def restart_in_child(self) -> None:
+        """Begin anew after a fork. A trace that was open then is the parent's to judge: two verdicts on it would be one too many."""
+        self._lock = threading.RLock()
+        self._parents = frozenset((*self._parents, *self._open))
+        self._open = {}
+
+    def _bind_from_baggage(self, trace_id: int, context: Context | None) -> None:
+        """Bind the criteria that a test harness set around the agent's call. Source: DESIGN, section 4, rule 1."""
+        named = get_baggage(self._baggage_key, context)
+        if named is None or self._named.get(trace_id) == named:
+            return
+        self._named[trace_id] = named
+        listed = named.split(",") if isinstance(named, str) else named if isinstance(named, list | tuple) else ()
+        names = [str(name).strip() for name in listed]
+        self._sink.bind(trace_id.to_bytes(16, "big"), [name for name in names if name])
+
     def _ended(self, trace_id: int) -> int:
         left = self._open.get(trace_id, 1) - 1
         if left > 0:
@@ -135,8 +170,14 @@ class SpanSource(SpanProcessor):
         scope = span.instrumentation_scope
         return scope is not None and scope.name == self._own_scope
 
+    def _drop(self, reason: str) -> None:
+        self.dropped += 1
+        self._sink.refuse(TRANSPORT, reason)
+
     def _complain(self) -> None:
         self.dropped += 1
+        with suppress(Exception):
+            self._sink.refuse(TRANSPORT, "internal")
         if not self._complained:
             self._complained = True
             # called from except clauses only, so the traceback is at hand

@@ -24,24 +24,25 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _URL_SAFE = str.maketrans("-_", "+/")
 
 
-def attribute_value(attribute: JsonObject, budget: MemberBudget, depth: int = 0) -> Value:
-    """Return the value of a ``KeyValue``.
+def attribute_value(attribute: JsonObject, budget: MemberBudget, depth: int = 0, *, name: str = "value") -> Value:
+    """Return the value of a ``KeyValue``, or of another object that holds an AnyValue.
 
     Args:
         attribute: the object that holds ``key`` and ``value``.
         budget: members that the request may still hold.
         depth: arrays and key-value lists around the value.
+        name: field that holds the value.
 
     Raises:
         WrongTypeError: something in it has the wrong type.
         NestedTooDeepError: it is nested deeper than MAX_NESTING.
         TooLargeError: the budget is spent.
     """
-    any_value = object_of(attribute, "value")
+    any_value = object_of(attribute, name)
     try:
         return _read(any_value, budget, depth)
     except WrongTypeError as error:
-        error.inside("value")
+        error.inside(name)
         raise
 
 

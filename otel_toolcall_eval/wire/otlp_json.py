@@ -9,34 +9,20 @@ Source: OTLP specification, "JSON Protobuf Encoding".
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import DecodeError
-from otel_toolcall_eval.model.trace import Resource, Scope, SpanEvent, StatusCode
-from otel_toolcall_eval.wire.any_value import NestedTooDeepError
+from otel_toolcall_eval.model.trace import SpanEvent, StatusCode
 from otel_toolcall_eval.wire.decoded import DecodedTraces, FaultTally, fault_of, usable_parent
-from otel_toolcall_eval.wire.json_fields import (
-    WrongTypeError,
-    as_object,
-    enum_of,
-    id_of,
-    integer_of,
-    list_of,
-    object_of,
-    text_of,
-)
-from otel_toolcall_eval.wire.json_values import attribute_value
+from otel_toolcall_eval.wire.json_blocks import all_attributes_of, attributes_of, each, in_field, length, resource_of, scope_of
+from otel_toolcall_eval.wire.json_fields import WrongTypeError, as_object, enum_of, id_of, integer_of, list_of, text_of
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, MemberBudget, check_json
 from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, STATUS_CODES, Origin, make_span, origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from otel_toolcall_eval.model.trace import Projection, Span, Value
+    from otel_toolcall_eval.model.trace import Projection, Span
     from otel_toolcall_eval.wire.json_fields import JsonObject
     from otel_toolcall_eval.wire.limits import Limits
-
-_Read = TypeVar("_Read")
 
 ENDS_EARLY = "not JSON: it ends early"
 """What a DecodeError says of text that is JSON as far as it goes."""
@@ -90,7 +76,7 @@ def decode_document(document: object, projection: Projection, *, limits: Limits 
     try:
         request = as_object(document)
         _refuse_other_requests(request)
-        _each(request, "resourceSpans", decoder.block)
+        each(request, "resourceSpans", decoder.block)
     except WrongTypeError as error:
         raise DecodeError(where=error.where, what=error.what, fix="send an ExportTraceServiceRequest in OTLP/JSON") from None
     return decoder.result()
@@ -104,42 +90,8 @@ def _refuse_other_requests(request: JsonObject) -> None:
                 raise DecodeError(where="request", what=what, fix=fix)
 
 
-def _each(fields: JsonObject, name: str, handle: Callable[[JsonObject], None]) -> None:
-    """Handle each object of a list, and say in which one something is wrong."""
-    for position, value in enumerate(list_of(fields, name)):
-        try:
-            handle(as_object(value))
-        except WrongTypeError as error:
-            error.inside(name, f"[{position}]")
-            raise
-
-
-def _in_field(owner: JsonObject, name: str, read: Callable[[JsonObject], _Read]) -> _Read:
-    """Read the object in a field, and say so if something in it is wrong."""
-    fields = object_of(owner, name)
-    try:
-        return read(fields)
-    except WrongTypeError as error:
-        error.inside(name)
-        raise
-
-
-def _scope(fields: JsonObject) -> Scope:
-    return Scope(name=text_of(fields, "name"), version=text_of(fields, "version"))
-
-
 def _status(fields: JsonObject) -> tuple[StatusCode, str]:
     return STATUS_CODES.get(enum_of(fields, "code", _STATUS_CODES), StatusCode.UNSET), text_of(fields, "message")
-
-
-def _length(group: object, name: str) -> int:
-    """Return how many elements a list has; what is no list has none, and is reported when its turn comes."""
-    elements = group.get(name) if isinstance(group, dict) else None
-    return len(elements) if isinstance(elements, list) else 0
-
-
-def _everything(_key: str) -> bool:
-    return True
 
 
 class _Decoder:
@@ -155,14 +107,14 @@ class _Decoder:
         return DecodedTraces.of(self._spans, self._faults)
 
     def block(self, block: JsonObject) -> None:
-        spans = sum(_length(group, "spans") for group in list_of(block, "scopeSpans")) or 1
-        resource = _in_field(block, "resource", self._resource)
+        spans = sum(length(group, "spans") for group in list_of(block, "scopeSpans")) or 1
+        resource = in_field(block, "resource", lambda fields: resource_of(fields, self._budget))
 
         def group(fields: JsonObject) -> None:
-            origin = origin_of(resource, _in_field(fields, "scope", _scope), spans=spans)
-            _each(fields, "spans", lambda span: self._span(span, origin))
+            origin = origin_of(resource, in_field(fields, "scope", scope_of), spans=spans)
+            each(fields, "spans", lambda span: self._span(span, origin))
 
-        _each(block, "scopeSpans", group)
+        each(block, "scopeSpans", group)
 
     def _span(self, fields: JsonObject, origin: Origin) -> None:
         trace_id = id_of(fields, "traceId")
@@ -173,8 +125,8 @@ class _Decoder:
         if fault is not None:
             self._faults.add(fault)
             return
-        attributes, too_deep = self._attributes(fields, self._projection.keeps)
-        code, message = _in_field(fields, "status", _status) if "status" in fields else _NO_STATUS
+        attributes, too_deep = attributes_of(fields, self._projection.keeps, self._budget)
+        code, message = in_field(fields, "status", _status) if "status" in fields else _NO_STATUS
         self._spans.append(
             make_span(
                 trace_id,
@@ -191,12 +143,9 @@ class _Decoder:
                 self._events(fields) if self._projection.event_names else (),
                 integer_of(fields, "droppedAttributesCount", low=0, high=_UINT32_MAX) + too_deep,
                 origin,
+                any(id_of(as_object(link), "traceId") != trace_id for link in list_of(fields, "links")),
             )
         )
-
-    def _resource(self, fields: JsonObject) -> Resource:
-        attributes, _ = self._attributes(fields, _everything)
-        return Resource(attributes=attributes)
 
     def _events(self, span: JsonObject) -> tuple[SpanEvent, ...]:
         events: list[SpanEvent] = []
@@ -205,25 +154,8 @@ class _Decoder:
             name = text_of(fields, "name")
             if name in self._projection.event_names:
                 time = integer_of(fields, "timeUnixNano", low=0, high=_UINT64_MAX)
-                attributes, _ = self._attributes(fields, _everything)
+                attributes = all_attributes_of(fields, self._budget)
                 events.append(SpanEvent(name=name, time_unix_ns=time, attributes=attributes))
 
-        _each(span, "events", event)
+        each(span, "events", event)
         return tuple(events)
-
-    def _attributes(self, owner: JsonObject, keeps: Callable[[str], bool]) -> tuple[dict[str, Value], int]:
-        """Return the attributes that are kept, and how many were left out because they are nested too deep."""
-        kept: dict[str, Value] = {}
-        too_deep = 0
-        for position, value in enumerate(list_of(owner, "attributes")):
-            try:
-                attribute = as_object(value)
-                key = text_of(attribute, "key")
-                if keeps(key):
-                    kept[key] = attribute_value(attribute, self._budget)
-            except NestedTooDeepError:
-                too_deep += 1
-            except WrongTypeError as error:
-                error.inside("attributes", f"[{position}]")
-                raise
-        return kept, too_deep

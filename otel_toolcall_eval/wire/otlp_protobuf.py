@@ -130,6 +130,7 @@ class _Decoder:
                     self._events_of(message.events) if event_names else (),
                     message.dropped_attributes_count + too_deep,
                     origin,
+                    _leads_elsewhere(message.links, trace_id),
                 )
             )
 
@@ -142,6 +143,11 @@ class _Decoder:
                 attributes, _ = read_all(event.attributes, self._budget)
                 events.append(SpanEvent(name=name, time_unix_ns=event.time_unix_nano, attributes=attributes))
         return tuple(events)
+
+
+def _leads_elsewhere(links: Sequence[bytes], trace_id: bytes) -> bool:
+    """Tell whether a link leads to another trace. The encoded link holds the trace's ID as it is, so it is not decoded."""
+    return any(trace_id not in link for link in links)
 
 
 def _status_of(encoded: bytes) -> _Status:

@@ -1,4 +1,4 @@
-"""A protobuf schema of OTLP traces that decodes no more of a span than everyone needs.
+"""A protobuf schema of OTLP traces and logs that decodes no more of a span than everyone needs.
 
 Attributes, events, status, resource and scope stay ``bytes``: protobuf's C parser then skips over their content, and who wants
 some of it decodes just that. Text is ``bytes`` too, since one invalid UTF-8 sequence in a ``string`` fails the whole request.
@@ -6,7 +6,7 @@ some of it decodes just that. Text is ``bytes`` too, since one invalid UTF-8 seq
 Choice: built at import from descriptors in a pool of its own, so it needs neither generated code nor the ``opentelemetry-proto``
 package and can't clash with it. Rejected: the generated classes (1.8 times the parse time, strict about UTF-8, limit the nesting
 of the whole request). Cost: malformed bytes in a part that nobody reads are not noticed.
-Source: opentelemetry-proto 1.x, trace.proto, common.proto, resource.proto, trace_service.proto. Fields that are not listed are
+Source: opentelemetry-proto 1.x, trace.proto, logs.proto, common.proto, resource.proto, and their services. Fields that are not listed are
 skipped, as protobuf does with unknown ones.
 """
 
@@ -63,6 +63,7 @@ class SpanMessage(Protocol):
     attributes: Sequence[bytes]
     dropped_attributes_count: int
     events: Sequence[bytes]
+    links: Sequence[bytes]
     status: bytes
     flags: int
 
@@ -79,6 +80,38 @@ class ResourceSpansMessage(Protocol):
 
     resource: bytes
     scope_spans: Sequence[ScopeSpansMessage]
+
+
+class LogRecordMessage(Protocol):
+    """``LogRecord``; ``body`` is an ``AnyValue``, ``attributes`` holds one ``KeyValue`` each."""
+
+    time_unix_nano: int
+    body: bytes
+    attributes: Sequence[bytes]
+    trace_id: bytes
+    span_id: bytes
+    observed_time_unix_nano: int
+    event_name: bytes
+
+
+class ScopeLogsMessage(Protocol):
+    """``ScopeLogs``; ``scope`` is an ``InstrumentationScope``."""
+
+    scope: bytes
+    log_records: Sequence[LogRecordMessage]
+
+
+class ResourceLogsMessage(Protocol):
+    """``ResourceLogs``; ``resource`` is a ``Resource``."""
+
+    resource: bytes
+    scope_logs: Sequence[ScopeLogsMessage]
+
+
+class LogsRequestMessage(Protocol):
+    """``ExportLogsServiceRequest``, and ``LogsData``, which has the same fields."""
+
+    resource_logs: Sequence[ResourceLogsMessage]
 
 
 class RequestMessage(Protocol):
@@ -112,12 +145,25 @@ _FIELDS: dict[str, dict[str, tuple[int, _Type, bool]]] = {
         "attributes": (9, _BYTES, True),
         "dropped_attributes_count": (10, _UINT32, False),
         "events": (11, _BYTES, True),
+        "links": (13, _BYTES, True),
         "status": (15, _BYTES, False),
         "flags": (16, _FIXED32, False),
     },
     "ScopeSpans": {"scope": (1, _BYTES, False), "spans": (2, "Span", True)},
     "ResourceSpans": {"resource": (1, _BYTES, False), "scope_spans": (2, "ScopeSpans", True)},
     "Request": {"resource_spans": (1, "ResourceSpans", True)},
+    "LogRecord": {
+        "time_unix_nano": (1, _FIXED64, False),
+        "body": (5, _BYTES, False),
+        "attributes": (6, _BYTES, True),
+        "trace_id": (9, _BYTES, False),
+        "span_id": (10, _BYTES, False),
+        "observed_time_unix_nano": (11, _FIXED64, False),
+        "event_name": (12, _BYTES, False),
+    },
+    "ScopeLogs": {"scope": (1, _BYTES, False), "log_records": (2, "LogRecord", True)},
+    "ResourceLogs": {"resource": (1, _BYTES, False), "scope_logs": (2, "ScopeLogs", True)},
+    "LogsRequest": {"resource_logs": (1, "ResourceLogs", True)},
 }
 
 
@@ -147,6 +193,7 @@ def _parser(message_name: str) -> object:
 
 # Each raises google.protobuf.message.DecodeError for what is not protobuf.
 parse_request = cast("Callable[[bytes], RequestMessage]", _parser("Request"))
+parse_logs_request = cast("Callable[[bytes], LogsRequestMessage]", _parser("LogsRequest"))
 parse_event = cast("Callable[[bytes], EventMessage]", _parser("Event"))
 parse_status = cast("Callable[[bytes], StatusMessage]", _parser("Status"))
 parse_scope = cast("Callable[[bytes], ScopeMessage]", _parser("Scope"))

@@ -49,6 +49,7 @@ class _Draft:
     dropped_attributes: int
     resource: Resource
     scope: Scope
+    linked: bool
     size_bytes: int
 
 
@@ -116,6 +117,7 @@ def make_span(  # noqa: PLR0917 - one argument for each field; called once per s
     events: tuple[SpanEvent, ...],
     dropped_attributes: int,
     origin: Origin,
+    linked: bool = False,  # noqa: FBT001, FBT002 - as all the others
 ) -> Span:
     """Return a span with the estimate of its size.
 
@@ -147,6 +149,7 @@ def make_span(  # noqa: PLR0917 - one argument for each field; called once per s
     span.dropped_attributes = dropped_attributes
     span.resource = origin.resource
     span.scope = origin.scope
+    span.linked = linked
     span.size_bytes = size
     span.__class__ = Span  # type: ignore[assignment] # the two classes have the same layout
     return cast("Span", span)

@@ -276,10 +276,10 @@ def test_note_comes_back_with_a_revision_and_a_released_trace_is_never_looked_at
 
 
 def test_when_memory_is_short_revisions_are_given_up_before_open_traces() -> None:
-    buf = buffer(limits=BufferLimits(limit_bytes=10_000))
-    buf.add([span(1, size=5_000)], now_ns=0)
+    buf = buffer(limits=BufferLimits(limit_bytes=1_400))
+    buf.add([span(1)], now_ns=0)
     buf.pop_due(now_ns=QUIET_NS)
-    buf.add([span(1, trace=2, size=5_000)], now_ns=QUIET_NS)
+    buf.add([span(1, trace=2)], now_ns=QUIET_NS)
     assert buf.pop_due(now_ns=QUIET_NS) == []
     assert (len(buf), buf.revisable) == (1, 0)
 
@@ -295,11 +295,13 @@ def test_oldest_trace_is_evicted_with_a_verdict_when_there_are_too_many() -> Non
 
 
 def test_oldest_trace_is_evicted_when_memory_runs_out_and_the_gauge_returns_to_zero() -> None:
-    buf = buffer(limits=BufferLimits(limit_bytes=10_000))
+    buf = buffer(limits=BufferLimits(limit_bytes=4_000))
     for number in range(5):
         buf.add([span(1, trace=number + 1, size=3_000)], now_ns=number)
-    assert [t.trigger for t in buf.pop_due(now_ns=5)] == [Trigger.MEMORY] * 3
-    assert buf.size_bytes <= 10_000
+        assert buf.size_bytes <= 4_000
+    evicted = buf.pop_due(now_ns=5)
+    assert [t.trace_id[-1] for t in evicted] == [1, 2, 3, 4]
+    assert {t.trigger for t in evicted} == {Trigger.MEMORY}
     buf.drain(now_ns=6)
     assert buf.size_bytes == 0
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel, Reach
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.document import read_document
@@ -19,6 +21,7 @@ from tests.settings.loading import complaints, setting_complaints
 
 CONFIG = Path(__file__).parent.parent.parent / "config"
 SIDECAR = CONFIG / "sidecar.yaml"
+WEATHER = CONFIG / "weather"
 CRITERIA = sorted((CONFIG / "criteria").iterdir())
 
 
@@ -82,10 +85,34 @@ def test_criteria_load_together_and_show_each_way_to_find_a_trace() -> None:
     assert [check.pass_threshold for check in checks["booking"] + checks["booking_draft"]] == [0.5, 1.0, 0.75]
 
 
+def test_the_samples_own_files_load_without_a_warning_and_are_those_of_the_demonstration() -> None:
+    loaded = load_criteria([CriteriaSource(path=WEATHER)])
+    assert loaded.warnings == ()
+    assert [found.name for found in loaded.sets] == [
+        "basic_weather",
+        "weather_with_forecast",
+        "weather_with_alerts",
+        "sunny_weather",
+        "tokyo_forecast",
+    ]
+    shown = {path.relative_to(WEATHER): path.read_bytes() for path in WEATHER.rglob("*.json")}
+    assert shown == {path.relative_to(EVALUATIONS): path.read_bytes() for path in EVALUATIONS.rglob("*.json")}
+    for path in WEATHER.rglob("*.json"):
+        assert errors("evaluator" if path.parent.name == "evaluators" else "eval-set", content(path)) == []
+
+
+def test_the_processors_file_says_what_holds_without_it_but_for_its_criteria() -> None:
+    found = load_settings(CONFIG / "in_process.yaml", {}, Profile.IN_PROCESS)
+    assert replace(found, criteria=()) == load_settings(None, {}, Profile.IN_PROCESS)
+    assert [source.path for source in found.criteria] == [WEATHER]
+    assert found.warnings == ()
+    assert errors("settings", content(CONFIG / "in_process.yaml")) == []
+
+
 def test_every_file_is_looked_at_here() -> None:
     """Dashboards and deployments have tests of their own; what is read as settings or criteria does not escape."""
-    mine = {path.relative_to(CONFIG).as_posix() for path in (SIDECAR, *CRITERIA)}
-    assert mine == {"sidecar.yaml", *(f"criteria/{name}.yaml" for name in ("match", "order", "policy", "thresholds"))}
+    assert {path.name for path in CRITERIA} == {f"{name}.yaml" for name in ("match", "order", "policy", "thresholds")}
+    assert {path.name for path in CONFIG.iterdir()} == {"sidecar.yaml", "in_process.yaml", "criteria", "dialects", "weather"}
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,6 @@ from tests.extraction.recordings import cases, plain, spans_of
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.tool_call import ToolCall
 
-# Fields that the cases tell and that a ToolCall has no room for.
-NOT_IN_THE_RECORD = frozenset({"evidence", "positional", "args_names_from", "conversation_id", "event_unix_nano", "duration_ms"})
-
 
 def _extractor(case: dict[str, Any]) -> Extractor:
     if "user_dialect" not in case:
@@ -59,6 +56,12 @@ def _shown(call: ToolCall) -> dict[str, object]:
         "merged_span_ids": [span_id.hex() for span_id in call.merged_span_ids],
         "start_unix_nano": str(call.start_unix_ns),
         "end_unix_nano": str(call.end_unix_ns),
+        "evidence": call.evidence.value,
+        "conversation_id": call.conversation_id,
+        "positional": list(call.positional),
+        "args_names_from": call.args_names_from,
+        "event_unix_nano": None if call.event_unix_ns is None else str(call.event_unix_ns),
+        "duration_ms": None if call.event_duration_ns is None else call.event_duration_ns // 1_000_000,
     }
 
 
@@ -66,7 +69,7 @@ def _shown(call: ToolCall) -> dict[str, object]:
 def test_every_field_of_every_expected_call_is_read(case: dict[str, Any]) -> None:
     extractor = _extractor(case)
     extraction = extractor.extract(spans_of(case["otlp"], extractor))
-    expected = [{key: value for key, value in call.items() if key not in NOT_IN_THE_RECORD} for call in case["expected_tool_calls"]]
+    expected = case["expected_tool_calls"]
     shown = [_shown(call) for call in extraction.calls]
     assert [{key: call[key] for key in wanted} for call, wanted in zip(shown, expected, strict=True)] == expected
     assert {span.span_id.hex() for span in extraction.ignored} == {span["span_id"] for span in case["expected_ignored_spans"]}

@@ -212,7 +212,7 @@ def _nested(depth: int) -> dict[str, object]:
         pytest.param({"requests_from": [{"attr": "a"}]}, "a shape is due, none is here; write one of", id="no message shape"),
         pytest.param({"requests_from": ["a"]}, "a shape is due, none is here", id="text for messages"),
         pytest.param(
-            {"requests_from": [{"attr": "a", "shape": "x"}]}, "'x' is not a known shape; use one of codex_event", id="message shape"
+            {"requests_from": [{"attr": "a", "shape": "x"}]}, "'x' is not a known shape; use one of codex_decision", id="message shape"
         ),
         pytest.param({"requests_from": [{"shape": "genai_parts"}]}, "exactly one place to look", id="messages without a place"),
         pytest.param({"supersedes": 5}, "supersedes: a list is due, a number is here", id="number for list"),

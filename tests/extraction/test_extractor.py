@@ -224,7 +224,7 @@ def test_two_extractors_may_read_differently() -> None:
     name = (Source(origin=Origin.ATTR, key="my.tool"),)
     own = Extractor([Dialect(name="own", family="own", match=by_key, name_from=name)])
     assert [call.name for call in own.extract([make(attributes={"my.tool": "f"}), executed(2)]).calls] == ["f"]
-    assert own.projection.keys == {"my.tool", "error.type"}
+    assert own.projection.keys == {"my.tool", "error.type", "gen_ai.conversation.id", "session.id"}
 
 
 def test_a_dialect_supersedes_others_by_name_and_family_but_never_itself() -> None:
@@ -255,3 +255,18 @@ def test_a_plugins_prefix_is_dropped_only_where_something_follows_it() -> None:
     keywords = {"scope": "semantic_kernel.functions", "call_id": "1"}
     assert [call.aliases for call in _calls(executed(1, "plugin-f", **keywords))] == [("f",)]
     assert [call.aliases for call in _calls(executed(1, "f-", **keywords))] == [()]
+
+
+@pytest.mark.parametrize(
+    ("span", "is_agent"),
+    [
+        pytest.param(agent(1, "travel"), True, id="agent"),
+        pytest.param(executed(1), False, id="tool"),
+        pytest.param(make(1, name="plain"), False, id="no dialect"),
+        pytest.param(
+            make(1, attributes={"gen_ai.operation.name": "invoke_agent", "gen_ai.tool.name": "(merged tools)"}), False, id="ignored"
+        ),
+    ],
+)
+def test_an_agents_span_is_told_by_itself(span: Span, is_agent: bool) -> None:  # noqa: FBT001 - a column of the table
+    assert default_extractor().is_agent(span) is is_agent

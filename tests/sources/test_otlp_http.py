@@ -186,7 +186,7 @@ def test_requests_sent_behind_each_other_are_answered_in_order(bounded: tuple[In
         pytest.param(HEAD + b"Transfer-Encoding: chunked\r\n\r\nsecret\r\n", b"400", id="broken chunk"),
         pytest.param(b"GET /" + b"secret" * 2000 + b" HTTP/1.1\r\n\r\n", b"431", id="long path"),
         pytest.param(HEAD + b"X-Secret: " + b"secret" * 2000 + b"\r\n\r\n", b"431", id="long header"),
-        pytest.param(HEAD + b"X-Secret: secret\r\n" * 100 + b"\r\n", b"400", id="many headers"),
+        pytest.param(HEAD + b"Connection: close\r\n" + b"X-Secret: secret\r\n" * 100 + b"\r\n", b"400 431", id="many headers"),
     ],
 )
 def test_what_is_not_http_is_refused_without_an_echo_and_the_next_client_is_served(
@@ -196,7 +196,7 @@ def test_what_is_not_http_is_refused_without_an_echo_and_the_next_client_is_serv
         connection.sendall(sent)
         received = all_of(connection)
     assert received.startswith(b"HTTP/1.") or received == b""
-    assert received[9:12] == status
+    assert received[9:12] in status.split()  # which one depends on aiohttp's version
     assert b"ecret" not in received
     assert b"aiohttp" not in received
     assert "ecret" not in caplog.text

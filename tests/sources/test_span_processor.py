@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 from opentelemetry import trace as otel_trace
+from opentelemetry.baggage import set_baggage
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Projection
+from otel_toolcall_eval.sources.sdk_spans import MAX_SHARED, SpanConverter
 from otel_toolcall_eval.sources.span_processor import TRANSPORT, SpanSource
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ class ListSink:
     open_spans: list[int] = field(default_factory=list)
     error: Exception | None = None
     stopped: list[float] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    bound: list[tuple[bytes, list[str]]] = field(default_factory=list)
 
     def offer_spans(self, spans: Sequence[Span], *, transport: str, open_spans: Mapping[bytes, int] | None = None) -> None:
         """Keep, or raise what the test wants."""
@@ -44,6 +49,15 @@ class ListSink:
             raise self.error
         self.spans.extend(spans)
         self.open_spans.extend((open_spans or {}).values())
+
+    def bind(self, trace_id: bytes, names: Sequence[str]) -> None:
+        """Keep."""
+        self.bound.append((trace_id, list(names)))
+
+    def refuse(self, transport: str, reason: str) -> None:
+        """Count."""
+        assert transport == TRANSPORT
+        self.refused.append(reason)
 
     def flush(self, timeout_seconds: float) -> bool:
         """Raise what the test wants, else succeed."""
@@ -66,7 +80,7 @@ def sink() -> ListSink:
 
 @pytest.fixture
 def source(sink: ListSink) -> SpanSource:
-    return SpanSource(sink, projection=lambda: PROJECTION, shutdown_seconds=5.0, own_scope="ours")
+    return SpanSource(sink, projection=lambda: PROJECTION, shutdown_seconds=5.0, own_scope="ours", baggage_key="criteria")
 
 
 @pytest.fixture
@@ -125,7 +139,9 @@ def test_detached_child_keeps_the_trace_open(sink: ListSink, tracer: Tracer) -> 
 
 def test_unsampled_spans_are_not_seen(sink: ListSink) -> None:
     provider = TracerProvider(sampler=ALWAYS_OFF)
-    provider.add_span_processor(SpanSource(sink, projection=lambda: PROJECTION, shutdown_seconds=1.0, own_scope="ours"))
+    provider.add_span_processor(
+        SpanSource(sink, projection=lambda: PROJECTION, shutdown_seconds=1.0, own_scope="ours", baggage_key="criteria")
+    )
     with provider.get_tracer("agent").start_as_current_span("root"):
         pass
     assert sink.spans == []
@@ -182,8 +198,6 @@ def test_force_flush_passes_its_time_out_on(source: SpanSource) -> None:
 
 
 def test_span_without_a_context_is_passed_over(source: SpanSource, sink: ListSink) -> None:
-    from opentelemetry.sdk.trace import ReadableSpan  # noqa: PLC0415 - only here
-
     source.on_end(ReadableSpan(name="by hand"))
     assert sink.spans == []
 
@@ -207,3 +221,38 @@ def test_last_word_on_open_spans_is_the_newest_whatever_the_threads_do(sink: Lis
         thread.join()
     root.end()
     assert sink.open_spans == list(range(64, -1, -1))
+
+
+@pytest.mark.parametrize(
+    ("named", "names"),
+    [
+        pytest.param("a", ["a"], id="one"),
+        pytest.param("a, b,", ["a", "b"], id="comma-list"),
+        pytest.param(("a", "b"), ["a", "b"], id="list"),
+        pytest.param(5, [], id="no-name"),
+    ],
+)
+def test_baggage_names_the_criteria_of_a_trace_once(sink: ListSink, tracer: Tracer, named: object, names: list[str]) -> None:
+    context = set_baggage("criteria", named)
+    with tracer.start_as_current_span("root", context=context) as root:
+        tracer.start_span("child", context=set_baggage("criteria", named, set_span_in_context(root))).end()
+    assert sink.bound == [(root.get_span_context().trace_id.to_bytes(16, "big"), names)]
+
+
+def test_child_process_leaves_the_traces_of_its_parent_alone(sink: ListSink, source: SpanSource, tracer: Tracer) -> None:
+    with tracer.start_as_current_span("of the parent"):
+        source.restart_in_child()
+        with tracer.start_as_current_span("part of it"):
+            pass
+    with tracer.start_as_current_span("own"):
+        pass
+    assert [span.name for span in sink.spans] == ["own"]
+
+
+def test_scopes_and_resources_that_are_made_up_as_it_goes_are_not_kept() -> None:
+    converter = SpanConverter()
+    for number in range(2 * MAX_SHARED + 10):
+        scope = InstrumentationScope(f"scope-{number}")
+        converter.convert(ReadableSpan(name="x", resource=Resource({"n": number}), instrumentation_scope=scope), PROJECTION)
+    assert len(converter._scopes) <= MAX_SHARED  # noqa: SLF001 - what is kept can't be seen otherwise
+    assert len(converter._resources) <= MAX_SHARED  # noqa: SLF001

@@ -9,7 +9,7 @@ from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.wire.attribute_reader import AttributeReader, read_all, reader_for
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, MemberBudget
 from otel_toolcall_eval.wire.varint import MalformedError
-from tests.wire.otlp_requests import attribute, nested_bytes, varint
+from tests.wire.otlp_requests import attribute, nested, nested_bytes, varint
 
 BUDGET = MemberBudget(DEFAULT_LIMITS)
 TOO_DEEP = b"\x0a\x02id\x12" + varint(len(nested_bytes(101))) + nested_bytes(101)
@@ -64,6 +64,25 @@ def test_made_up_keys_without_end_are_forgotten_again() -> None:
         keys = [f"{each:08d}.made.up" for each in range(number, number + 100)]
         assert reader.read(encoded(*keys, "tool.name"), BUDGET) == ({"tool.name": 100}, 0)
     assert len(reader._may_be_kept.__self__) <= 4096  # type: ignore[attr-defined] # noqa: SLF001 - the bound is not visible otherwise
+
+
+def test_values_without_end_are_forgotten_again_and_equal_ones_are_one_object() -> None:
+    reader = AttributeReader(Projection(keys=frozenset({"tool.name"})))
+    for number in range(10_000):
+        data = attribute("tool.name", f"made up {number}").SerializeToString()
+        first, _ = reader.read([data], BUDGET)
+        second, _ = reader.read([bytes(bytearray(data))], BUDGET)
+        assert first == {"tool.name": f"made up {number}"}
+        assert first["tool.name"] is second["tool.name"]
+    assert len(reader._recent) <= 4096  # noqa: SLF001 - the bound is not visible otherwise
+
+
+def test_a_structured_value_is_never_shared() -> None:
+    reader = AttributeReader(Projection(keys=frozenset({"id"})))
+    data = attribute("id", nested(1, kvlist=True)).SerializeToString()
+    first, second = (reader.read([data], BUDGET)[0]["id"] for _ in range(2))
+    assert first == second == {"k": 7}
+    assert first is not second
 
 
 def test_one_reader_serves_as_long_as_its_projection() -> None:

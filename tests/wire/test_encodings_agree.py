@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,3 +145,37 @@ def scrambled(message: Message, seed: random.Random) -> bytes:
         parts.append(b"".join(pieces))  # the order of one repeated field means something
     seed.shuffle(parts)
     return b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("target", "linked"), [pytest.param(b"\2" * 16, True, id="another-trace"), pytest.param(b"\1" * 16, False, id="own")]
+)
+def test_a_link_to_another_trace_is_noticed_in_both_encodings(target: bytes, linked: bool) -> None:  # noqa: FBT001 - a column
+    request = ExportTraceServiceRequest()
+    span = request.resource_spans.add().scope_spans.add().spans.add(trace_id=b"\1" * 16, span_id=b"\1" * 8)
+    span.start_time_unix_nano = span.end_time_unix_nano = 1
+    span.links.add(trace_id=target, span_id=b"\3" * 8)
+    document = {
+        "resourceSpans": [
+            {
+                "scopeSpans": [
+                    {
+                        "spans": [
+                            {
+                                "traceId": "01" * 16,
+                                "spanId": "01" * 8,
+                                "startTimeUnixNano": 1,
+                                "endTimeUnixNano": 1,
+                                "links": [{"traceId": target.hex(), "spanId": "03" * 8}],
+                            }
+                        ]
+                    }
+                ]
+            }
+        ]
+    }
+    for decoded in (
+        otlp_protobuf.decode_traces(request.SerializeToString(), Projection()),
+        otlp_json.decode_traces(json.dumps(document).encode(), Projection()),
+    ):
+        assert [span.linked for span in decoded.spans] == [linked]

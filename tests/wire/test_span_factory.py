@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import sys
 from dataclasses import FrozenInstanceError, fields
@@ -14,6 +15,7 @@ from tests.wire.otlp_requests import KEEP, attribute, nested, numbered, request_
 
 ORIGIN = origin_of(Resource(attributes={"service.name": "s"}), Scope(name="scope"), spans=1)
 TRACE_ID, SPAN_ID, PARENT_ID = b"t" * 16, b"s" * 8, b"p" * 8
+NUMBERS = itertools.count()
 EVENT = SpanEvent(name="e", time_unix_ns=1)
 
 
@@ -83,6 +85,8 @@ def deep_size(thing: object, seen: set[int]) -> int:
 )
 def test_the_size_estimate_is_close_to_what_the_objects_take(request_: object, kept: str) -> None:
     request = copy.deepcopy(request_)
+    # A resource that an earlier request had would be accounted for already.
+    request.resource_spans[0].resource.attributes.append(attribute("process.pid", f"{kept[:1]}{next(NUMBERS)}"))  # type: ignore[attr-defined]
     for span in request.resource_spans[0].scope_spans[0].spans:  # type: ignore[attr-defined]
         if kept:
             span.attributes.append(attribute("input.value", kept))
@@ -95,9 +99,17 @@ def test_the_size_estimate_is_close_to_what_the_objects_take(request_: object, k
     assert 0.9 * actual <= decoded.size_bytes <= 1.2 * actual + 400  # the interpreter shares short texts and small integers
 
 
+def test_a_resource_is_accounted_for_by_the_first_request_that_has_it() -> None:
+    request = request_of(numbered(1), attributes=[attribute("process.command", "x" * 1000)])
+    first, second = (decode_traces(request.SerializeToString(), KEEP) for _ in range(2))
+    assert first == second
+    assert first.size_bytes >= second.size_bytes + 1000
+
+
 def test_what_is_not_kept_costs_nothing() -> None:
     request = request_of(numbered(1))
-    bare = decode_traces(request.SerializeToString(), Projection())
+    first, bare = (decode_traces(request.SerializeToString(), Projection()) for _ in range(2))
+    assert bare.size_bytes <= first.size_bytes  # the resource is accounted for once
     request.resource_spans[0].scope_spans[0].spans[0].attributes.append(attribute("gen_ai.input.messages", "x" * 100_000))
     assert decode_traces(request.SerializeToString(), Projection()).size_bytes == bare.size_bytes
 

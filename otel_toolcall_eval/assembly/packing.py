@@ -1,0 +1,139 @@
+"""Keeps the spans of a trace that waits in a fifth of their memory.
+
+A trace waits ten seconds for its last spans and up to five minutes for its root, and nobody looks at its spans meanwhile. As
+objects ten spans take 6 to 9 KB; marshalled and compressed, 1 to 2 KB.
+Choice: ``marshal``, which writes exactly the types that a span's values have and is three times as fast as ``pickle``; it reads
+only what it wrote a moment ago in the same process. Then zlib at its fastest level: keys and names recur within a trace.
+Cost: 2 us a span to pack, 2 us to unpack (CPython 3.11, quiet core), paid only when memory is short; see ``warm``.
+"""
+
+from __future__ import annotations
+
+import marshal
+import zlib
+from dataclasses import fields
+from sys import getsizeof
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from otel_toolcall_eval.model.trace import Resource, Scope, Span, SpanEvent, StatusCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from otel_toolcall_eval.model.trace import Attributes
+
+_FASTEST = 1
+_RAW = -13  # a window of 8 KB; no header and no checksum: the bytes never leave this process
+_MEMORY = 5
+
+_Events: TypeAlias = "tuple[tuple[str, int, Attributes], ...]"
+_Row: TypeAlias = "tuple[bytes, bytes | None, str, int, int, int, int, int, str, Attributes, _Events, int, int, int, bool, int]"
+
+
+class PackedSpans:
+    """Spans of one trace, equal to the originals when they are unpacked."""
+
+    __slots__ = ("_blob", "_shared", "_trace_id", "number", "size_bytes")
+
+    def __init__(self, trace_id: bytes, spans: Mapping[bytes, Span]) -> None:
+        """Pack spans; raises ValueError if a value is of a type that no decoder makes."""
+        places: dict[int, int] = {}
+        shared: list[Resource | Scope] = []
+        rows = [_row(span, _place(span.resource, places, shared), _place(span.scope, places, shared)) for span in spans.values()]
+        packer = zlib.compressobj(_FASTEST, zlib.DEFLATED, _RAW, _MEMORY)
+        self._blob = packer.compress(marshal.dumps(rows)) + packer.flush()
+        self._shared = tuple(shared)
+        self._trace_id = trace_id
+        self.number = len(rows)
+        self.size_bytes = getsizeof(self) + getsizeof(self._blob) + getsizeof(self._shared)
+
+    def unpack(self) -> dict[bytes, Span]:
+        """Return the spans by ID, in the order in which they were packed."""
+        rows: Iterable[_Row] = marshal.loads(zlib.decompress(self._blob, _RAW))  # noqa: S302 - our own bytes of a moment ago
+        return {row[0]: _span(self._trace_id, row, self._shared) for row in rows}
+
+
+def _place(thing: Resource | Scope, places: dict[int, int], shared: list[Resource | Scope]) -> int:
+    """Return the place of a resource or scope among those that are kept beside the bytes; spans of one request share them."""
+    place = places.get(id(thing))
+    if place is None:
+        place = places[id(thing)] = len(shared)
+        shared.append(thing)
+    return place
+
+
+def _row(span: Span, resource: int, scope: int) -> _Row:
+    return (
+        span.span_id,
+        span.parent_span_id,
+        span.name,
+        span.start_unix_ns,
+        span.end_unix_ns,
+        span.flags,
+        span.kind,
+        int(span.status),
+        span.status_message,
+        dict(span.attributes),
+        tuple((event.name, event.time_unix_ns, dict(event.attributes)) for event in span.events),
+        span.dropped_attributes,
+        resource,
+        scope,
+        span.linked,
+        span.size_bytes,
+    )
+
+
+class _Draft:
+    """A span that can still be written to: the same slots, and none of the rules. The constructor takes seven times as long."""
+
+    __slots__ = tuple(field.name for field in fields(Span))
+
+    trace_id: bytes
+    span_id: bytes
+    parent_span_id: bytes | None
+    name: str
+    start_unix_ns: int
+    end_unix_ns: int
+    flags: int
+    kind: int
+    status: StatusCode
+    status_message: str
+    attributes: Attributes
+    events: tuple[SpanEvent, ...]
+    dropped_attributes: int
+    resource: Resource
+    scope: Scope
+    linked: bool
+    size_bytes: int
+
+
+_STATUS = {code.value: code for code in StatusCode}
+
+
+def _span(trace_id: bytes, row: _Row, shared: Sequence[Resource | Scope]) -> Span:
+    span = _Draft()
+    span.trace_id = trace_id
+    (
+        span.span_id,
+        span.parent_span_id,
+        span.name,
+        span.start_unix_ns,
+        span.end_unix_ns,
+        span.flags,
+        span.kind,
+        status,
+        span.status_message,
+        span.attributes,
+        events,
+        span.dropped_attributes,
+        resource,
+        scope,
+        span.linked,
+        span.size_bytes,
+    ) = row
+    span.status = _STATUS[status]
+    span.resource = cast("Resource", shared[resource])
+    span.scope = cast("Scope", shared[scope])
+    span.events = tuple(SpanEvent(name=name, time_unix_ns=time, attributes=members) for name, time, members in events) if events else ()
+    span.__class__ = Span  # type: ignore[assignment] # the two classes have the same layout
+    return cast("Span", span)

@@ -1,0 +1,212 @@
+"""Says of each span what was made of it and why, and where each field of a call was found. Source: issue 3, item 1; DIALECTS, section 2e.
+
+Computed when somebody asks, from the finished extraction: reading calls pays nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.extraction.call_reader import MAX_NAME_LENGTH, text_at
+from otel_toolcall_eval.extraction.decoding import decode_arguments, decode_output
+from otel_toolcall_eval.extraction.dialect import Origin, Role, Step
+from otel_toolcall_eval.extraction.reading import EVERY_FIELD, find_all, find_content
+from otel_toolcall_eval.extraction.readings import Readings
+from otel_toolcall_eval.extraction.span_tree import SpanTree
+from otel_toolcall_eval.model.log_record import LoggedEvent
+from otel_toolcall_eval.model.tool_call import ContentState, Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_toolcall_eval.extraction.extractor import Extractor
+    from otel_toolcall_eval.extraction.reading import Found
+    from otel_toolcall_eval.model.tool_call import Extraction, ToolCall
+    from otel_toolcall_eval.model.trace import Span
+
+_STEPS = {Step.SELF: "", Step.PARENT: "the parent's ", Step.CHILD: "a child's "}
+_EVIDENCE = {Evidence.SPAN_EVENT: "span event", Evidence.LOG_RECORD: "log record", Evidence.MESSAGE_HISTORY: "message"}
+
+
+class Outcome(StrEnum):
+    """What became of a span."""
+
+    KEPT = "kept"  # it shows a call
+    MERGED = "merged"  # it says something of a call that another span shows
+    IGNORED = "ignored"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSource:
+    """Where a field of a call was found.
+
+    Attributes:
+        field: ``name``, ``call_id``, ``arguments``, ``output`` or ``agent``.
+        place: for people, such as ``attribute gen_ai.tool.call.arguments`` or ``event gen_ai.choice, field message``.
+        span_id: the span that it was found on.
+        dialect: name of the dialect that looked there; None for what stood in a message.
+    """
+
+    field: str
+    place: str
+    span_id: bytes
+    dialect: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanExplanation:
+    """What was made of one span.
+
+    Attributes:
+        dialects: names of all dialects that match the span, in the order in which they are asked.
+        read_by: names of those that were heard.
+        calls: positions of its calls in ``Extraction.calls``.
+        fields: for a span that shows a single call, where the call's fields come from; what is not here was not recorded.
+    """
+
+    span_id: bytes
+    name: str
+    outcome: Outcome
+    reason: str
+    dialects: tuple[str, ...] = ()
+    read_by: tuple[str, ...] = ()
+    calls: tuple[int, ...] = ()
+    fields: tuple[FieldSource, ...] = ()
+
+
+def explain(extractor: Extractor, spans: Sequence[Span], extraction: Extraction) -> tuple[SpanExplanation, ...]:
+    """Explain each span of a trace, by time.
+
+    Args:
+        extractor: made the extraction.
+        spans: the trace's, as they were given to it.
+        extraction: what came out.
+    Cost: linear in the spans and what they recorded; decodes the payloads of all calls.
+    """
+    tree = SpanTree(spans)
+    readings = Readings(tree, {span.span_id: extractor.asked(span) for span in tree.spans})
+    own: defaultdict[bytes, list[int]] = defaultdict(list)
+    joined: defaultdict[bytes, list[int]] = defaultdict(list)
+    for position, call in enumerate(extraction.calls):
+        own[call.span_id].append(position)
+        for span_id in call.merged_span_ids:
+            joined[span_id].append(position)
+    ignored = {span.span_id: span.reason for span in extraction.ignored}
+    explained = []
+    for span in tree.spans:
+        kept, merged = own.get(span.span_id, []), joined.get(span.span_id, [])
+        if kept:
+            outcome, reason = Outcome.KEPT, _kept([extraction.calls[position] for position in kept], readings.role(span))
+        elif merged:
+            outcome, reason = Outcome.MERGED, ignored.get(span.span_id) or _merged(readings.role(span))
+        else:
+            outcome, reason = Outcome.IGNORED, ignored.get(span.span_id, "it says nothing of a call")
+        explained.append(
+            SpanExplanation(
+                span_id=span.span_id,
+                name=span.name,
+                outcome=outcome,
+                reason=reason,
+                dialects=tuple(dialect.name for dialect in readings.all_dialects[span.span_id]),
+                read_by=tuple(dialect.name for dialect in readings.dialects(span)),
+                calls=tuple(kept or merged),
+                fields=_fields(extraction.calls[kept[0]], tree, readings) if len(kept) == 1 else (),
+            )
+        )
+    return tuple(explained)
+
+
+def _kept(calls: Sequence[ToolCall], role: Role | None) -> str:
+    """Say why a span shows calls."""
+    if len(calls) > 1:
+        return f"it shows {len(calls)} calls"
+    call = calls[0]
+    if role is Role.MODEL:
+        return (
+            "a model asked for the call, and no span shows that it ran"
+            if call.phase.value == "requested"
+            else "only messages show the call"
+        )
+    if call.event_unix_ns is not None:
+        return f"its {_EVIDENCE[call.evidence]} shows the call"
+    if call.nested_in is not None:
+        return f"a call of its own inside the call of span {call.nested_in.hex()}"
+    return "it shows a call" if call.phase.value == "executed" else f"it shows a call that was {call.phase.value}"
+
+
+def _merged(role: Role | None) -> str:
+    """Say why a span shows no call of its own although it says something of one."""
+    if role is Role.MODEL:
+        return "its messages say something of calls that other spans show"
+    return "a part of the call above it" if role is Role.PART else "another record of a call that is shown already"
+
+
+def _fields(call: ToolCall, tree: SpanTree, readings: Readings) -> tuple[FieldSource, ...]:
+    """Return where the fields of a call were found: on its own span, else on those that were merged into it."""
+    spans = [tree.by_id[span_id] for span_id in (call.span_id, *call.merged_span_ids)]
+    tools = [span for span in spans if readings.role(span) in {Role.TOOL, Role.PART} and not readings.dialects(span)[0].calls_from]
+    told = _EVIDENCE.get(call.evidence, "message")
+    found: list[FieldSource] = []
+    for field, value in (("name", call.name), ("call_id", call.call_id), ("agent", call.agent)):
+        source = next((one for span in tools if (one := _text_source(span, tree, readings, field, value)) is not None), None)
+        if source is None and value is not None:
+            place = "the agent span above" if field == "agent" else told
+            source = FieldSource(field=field, place=place, span_id=call.span_id if field == "agent" or not tools else spans[-1].span_id)
+        if source is not None:
+            found.append(source)
+    for field, payload in (("arguments", call.arguments), ("output", call.output)):
+        if payload.state is ContentState.ABSENT or (payload.content.nothing and payload.recorded is None):
+            continue
+        offers = [offer for span in tools for offer in _offers(span, tree, readings, field)]
+        best = next((offer for state, offer in offers if state is payload.state), None)
+        found.append(best or FieldSource(field=field, place=told if not tools else "message", span_id=_told_by(spans, readings)))
+    return tuple(found)
+
+
+def _told_by(spans: Sequence[Span], readings: Readings) -> bytes:
+    """Return the span that holds messages about a call, else the call's own."""
+    return next((span.span_id for span in reversed(spans) if readings.role(span) is Role.MODEL), spans[0].span_id)
+
+
+def _text_source(span: Span, tree: SpanTree, readings: Readings, field: str, value: str | None) -> FieldSource | None:
+    """Return where a span has a text that became a field of the call; None if it does not have it."""
+    for found in find_all(span, tree, readings.dialects(span), f"{field}_from"):
+        text = text_at(found.value, found.source)
+        if text and text == value and len(text) <= MAX_NAME_LENGTH:
+            return _source(field, found, span)
+    return None
+
+
+def _offers(span: Span, tree: SpanTree, readings: Readings, field: str) -> list[tuple[ContentState, FieldSource]]:
+    """Return what a span recorded of arguments or output, the best first."""
+    decode = decode_arguments if field == "arguments" else decode_output
+    founds = find_content(span, tree, readings.dialects(span), f"{field}_from")
+    return [(decode(found).content.state, _source(field, found, span)) for found in founds]
+
+
+def _source(field: str, found: Found, span: Span) -> FieldSource:
+    """Describe where a value was found."""
+    source = found.source
+    place = {
+        Origin.ATTR: f"attribute {source.key}",
+        Origin.ATTR_PREFIX: f"attributes {source.key}*",
+        Origin.SPAN_NAME: "span name",
+        Origin.VALUE: "a constant of the dialect",
+        Origin.EVENT: f"{'log record' if _is_logged(found, span) else 'event'} {source.key}",
+    }[source.origin]
+    if source.origin is Origin.EVENT and source.field != EVERY_FIELD:
+        place += f", field {source.field}"
+    if source.path:
+        place += f" at {'.'.join(source.path)}"
+    return FieldSource(field=field, place=_STEPS[source.step] + place, span_id=span.span_id, dialect=found.dialect.name)
+
+
+def _is_logged(found: Found, span: Span) -> bool:
+    """Tell whether a value of an event came as a log record."""
+    for event in span.events:
+        if event.name == found.source.key and event.attributes.get(found.source.field) is found.value:
+            return isinstance(event, LoggedEvent)
+    return False
