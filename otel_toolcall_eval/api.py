@@ -5,12 +5,13 @@ No service, no queue, no telemetry: spans and criteria in, results out.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from otel_toolcall_eval.assembly.open_trace import OpenTrace
-from otel_toolcall_eval.errors import CriteriaError
+from otel_toolcall_eval.errors import CriteriaError, Problem
 from otel_toolcall_eval.judging import evaluate as hold_against
 from otel_toolcall_eval.judging import included, label
 from otel_toolcall_eval.model.tool_call import CallLog
@@ -22,7 +23,6 @@ from otel_toolcall_eval.wiring import EVALUATORS
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.model.criteria import Check
     from otel_toolcall_eval.model.score import Justification, Label
     from otel_toolcall_eval.model.tool_call import Extraction
@@ -49,7 +49,7 @@ class AgentExecution:
     agent_trace: Sequence[ReadableSpan] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class EvaluationResult:
     """The answer of one evaluator.
 
@@ -68,6 +68,15 @@ class EvaluationResult:
     details: Justification
     doubts: tuple[Doubt, ...] = ()
     score_range: tuple[float, float] = field(default=(0.0, 1.0))
+
+    @property
+    def explanation(self) -> str:
+        """Return one line that says why, for the message of an assertion."""
+        return self.details.explain()
+
+    def __repr__(self) -> str:
+        """Return what a failed assertion should show."""
+        return f"{type(self).__name__}(evaluator={self.evaluator!r}, score={self.score}, label={self.label.value!r}: {self.explanation})"
 
 
 def evaluate(
@@ -90,17 +99,32 @@ def evaluate(
     Raises:
         CriteriaError: criteria can't be used; names all that is wrong.
     """
-    problems: list[Problem] = []
+    problems = [*_misplaced(criteria, config or {})]
     checks: dict[str, Check] = {}
     for name, expected in criteria.items():
         try:
-            checks[name] = build_check(name, (config or {}).get(name), expected)
+            checks[name] = build_check(name, (config or {}).get(name), expected, tolerant=False)
         except CriteriaError as error:
             problems.extend(error.problems)
     if problems:
         raise CriteriaError.of(problems)
     extraction = _extract(spans)
     return {name: _judge(check, extraction) for name, check in checks.items()}
+
+
+def _warn(problem: Problem) -> None:
+    """Tell of a key that has no effect. The guides' own form ignores it, and a misspelt one would do nothing in silence."""
+    warnings.warn(str(problem), stacklevel=4)
+
+
+def _misplaced(criteria: Mapping[str, JsonObject | None], config: Mapping[str, JsonObject]) -> list[Problem]:
+    """Return the configurations that would have no effect, because no criteria have their name."""
+    named = ", ".join(map(repr, criteria))
+    return [
+        Problem(where=f"config[{name!r}]", what="no criteria have this name, so it has no effect", fix=f"use one of {named}")
+        for name in config
+        if name not in criteria
+    ]
 
 
 class _ToolCallEvaluator:
@@ -120,7 +144,7 @@ class _ToolCallEvaluator:
         """
         self.id = id or self.evaluator_id
         self.config = dict(config or {})
-        check_config(self.evaluator_id, self.config)
+        check_config(self.evaluator_id, self.config, warn=_warn)
 
     @property
     def name(self) -> str:
@@ -135,11 +159,15 @@ class _ToolCallEvaluator:
         Raises:
             CriteriaError: the criteria can't be used, or there are none.
         """
+        given: object = agent_execution
+        if not isinstance(given, AgentExecution):
+            message = f"agent_execution is a {type(given).__name__}; wrap the spans: AgentExecution(agent_trace=spans)"
+            raise TypeError(message)
         return self.evaluate(agent_execution.agent_trace, evaluation_criteria)
 
     def evaluate(self, spans: Sequence[ReadableSpan], criteria: JsonObject | None = None) -> EvaluationResult:
         """Do the same for plain spans, without an event loop."""
-        return _judge(build_check(self.evaluator_id, self.config, criteria), _extract(spans))
+        return _judge(build_check(self.evaluator_id, self.config, criteria, warn=_warn), _extract(spans))
 
 
 class ToolCallCountEvaluator(_ToolCallEvaluator):

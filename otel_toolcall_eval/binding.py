@@ -63,8 +63,9 @@ class _Facts:
     inputs: Mapping[object, Json] | None = field(default=None)
 
     @property
-    def services(self) -> frozenset[object]:
-        return frozenset(resource.attributes.get(SERVICE_ATTRIBUTE) for resource in self.resources)
+    def services(self) -> frozenset[str]:
+        named = (resource.attributes.get(SERVICE_ATTRIBUTE) for resource in self.resources)
+        return frozenset(name for name in named if isinstance(name, str))  # a sender may write anything there, objects too
 
 
 class Binder:

@@ -46,6 +46,7 @@ def judge_check(
     *,
     trace_doubts: tuple[Doubt, ...],
     failure: EvaluatorFailure | None,
+    clocks: Mapping[bytes, int] | None = None,
 ) -> Verdict:
     """Return what one check says of a trace.
 
@@ -57,10 +58,13 @@ def judge_check(
         extraction: the trace's calls.
         trace_doubts: why calls may be missing.
         failure: why there are no calls at all, if reading them failed.
+        clocks: the number of each span's clock, where clocks disagree.
     """
     score: Score | None = None
     if failure is None:
-        log = CallLog(calls=included(extraction, check.include), open_ended=bool(trace_doubts))
+        calls = included(extraction, check.include)
+        numbers = tuple(clocks.get(call.span_id, -1) for call in calls) if clocks else ()
+        log = CallLog(calls=calls, open_ended=bool(trace_doubts), clocks=numbers if len(set(numbers)) > 1 else ())
         try:
             score = evaluate(evaluators, check.criteria, log)
         except Exception as error:  # noqa: BLE001 - an evaluator's bug is kept from the other verdicts
@@ -99,6 +103,6 @@ def included(extraction: Extraction, include: Include) -> tuple[ToolCall, ...]:
 
 
 def evaluation_id(trace: Trace, criteria_set: CriteriaSet, check: Check) -> str:
-    """Return 32 hex digits: the same for the same trace, criteria version, evaluator and revision."""
-    parts = (trace.trace_id.hex(), criteria_set.name, criteria_set.version, check.evaluator, str(trace.revision))
+    """Return 32 hex digits: the same for the same trace or unit of it, criteria version, evaluator and revision."""
+    parts = (trace.key.hex(), criteria_set.name, criteria_set.version, check.evaluator, str(trace.revision))
     return hashlib.sha256("\x1f".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from otel_toolcall_eval.assembly.clocks import clocks_of
+from otel_toolcall_eval.assembly.completion import CompletionPolicy
+from otel_toolcall_eval.assembly.conversations import CONVERSATION_KEYS, Conversations, conversation_of
+from otel_toolcall_eval.assembly.log_desk import LogDesk
+from otel_toolcall_eval.assembly.span_kinds import SpanKinds, by_parent
 from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
 from otel_toolcall_eval.binding import Binder
 from otel_toolcall_eval.judging import failure_of, judge_check
@@ -15,10 +20,11 @@ from otel_toolcall_eval.model.trace import Projection, Trigger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from otel_toolcall_eval.assembly.completion import CompletionPolicy
-    from otel_toolcall_eval.assembly.trace_buffer import AddResult, BufferLimits
+    from otel_toolcall_eval.assembly.limits import AddResult, BufferLimits
+    from otel_toolcall_eval.assembly.waiting import Waiting
     from otel_toolcall_eval.judging import Evaluators
     from otel_toolcall_eval.model.criteria import CriteriaSet
+    from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Span, Trace
 
 OWN_SCOPE = "otel_toolcall_eval"
@@ -37,6 +43,10 @@ class CallReader(Protocol):
 
     def is_relevant(self, span: Span) -> bool:
         """Tell whether the span could matter; cheap."""
+        ...
+
+    def is_agent(self, span: Span) -> bool:
+        """Tell whether an agent ran in the span; cheap."""
         ...
 
     def extract(self, spans: Sequence[Span]) -> Extraction:
@@ -86,7 +96,7 @@ class _Given:
 
 
 class Pipeline:
-    """Assembly, extraction, binding and evaluation in a row. Owned by one thread, but for ``bind`` and ``replace_criteria``."""
+    """Assembly, extraction, binding and evaluation in a row. Owned by one thread, but for ``replace_criteria``."""
 
     def __init__(
         self,
@@ -96,7 +106,9 @@ class Pipeline:
         criteria: Iterable[CriteriaSet] = (),
         policy: CompletionPolicy | None = None,
         limits: BufferLimits | None = None,
+        logs: LogDesk | None = None,
         stopwatch: Callable[[], int] = lambda: 0,
+        keep_unbound: bool = False,
     ) -> None:
         """Put the stages together.
 
@@ -106,16 +118,26 @@ class Pipeline:
             criteria: sets in force until ``replace_criteria``.
             policy: waiting times; the sidecar's by default.
             limits: bounds; the sidecar's by default.
+            logs: takes log records in; without it they are ignored.
             stopwatch: nanoseconds from any origin, to measure how long an evaluation takes; zero if nobody asks.
+            keep_unbound: traces that nothing judged are kept for the late window, too, since they may be bound by ID meanwhile.
         """
         self._reader = reader
         self._evaluators = evaluators
         self._binder = Binder(criteria)
-        self._buffer = TraceBuffer(is_relevant=reader.is_relevant, policy=policy, limits=limits)
+        root = (policy or CompletionPolicy()).root
+        kinds = SpanKinds(is_relevant=reader.is_relevant, is_root=root or by_parent, is_agent=reader.is_agent)
+        self._buffer = TraceBuffer(kinds=kinds, policy=policy, limits=limits)
+        self.logs = logs or LogDesk()
         self._stopwatch = stopwatch
+        self._keep_unbound = keep_unbound
+        self._conversations = Conversations()
         self._bound_names: dict[bytes, tuple[str, ...]] = {}
-        self.projection = reader.projection | self._binder.projection
+        own_keys = frozenset({*CONVERSATION_KEYS, *(key for key, _ in root.attributes)})
+        self._own_projection = reader.projection | Projection(keys=own_keys)
+        self.projection = self._own_projection | self._binder.projection
         self.counts = SpanCounts()
+        self._faults: list[Exception] = []
 
     @property
     def open_traces(self) -> int:
@@ -124,8 +146,13 @@ class Pipeline:
 
     @property
     def buffered_bytes(self) -> int:
-        """Return the estimated size of all open traces."""
-        return self._buffer.size_bytes
+        """Return the estimated size of all open traces, and of the log records that wait for them."""
+        return self._buffer.size_bytes + self.logs.size_bytes
+
+    @property
+    def linked_traces(self) -> int:
+        """Return how many decided traces had to do with another one."""
+        return self._conversations.linked
 
     @property
     def criteria(self) -> tuple[CriteriaSet, ...]:
@@ -136,13 +163,17 @@ class Pipeline:
         """Judge by these from the next trace on. May be called from any thread: one reference is swapped."""
         binder = Binder(criteria)
         self._binder = binder
-        self.projection = self._reader.projection | binder.projection
+        self.projection = self._own_projection | binder.projection
 
-    def bind(self, trace_id: bytes, names: Iterable[str]) -> None:
-        """Judge a trace by the criteria of these names, in addition to what applies anyway. May be called from any thread."""
+    def bind(self, trace_id: bytes, names: Iterable[str], *, now_ns: int) -> None:
+        """Judge a trace by the criteria of these names, in addition to what applies anyway.
+
+        The trace may still come, be open, or have been judged within the late window: then it is judged once more.
+        """
         if len(self._bound_names) >= MAX_BOUND_TRACES:  # bound to traces that never came
             self._bound_names.pop(next(iter(self._bound_names)), None)
-        self._bound_names[trace_id] = (*self._bound_names.get(trace_id, ()), *names)
+        self._bound_names[trace_id] = tuple(dict.fromkeys((*self._bound_names.get(trace_id, ()), *names)))
+        self._buffer.look_at(trace_id, now_ns=now_ns)
 
     def add(
         self,
@@ -167,37 +198,67 @@ class Pipeline:
         self.counts = self.counts.plus(transport, result, rejected=rejected)
         return result
 
+    def add_logs(self, records: Sequence[LogRecord], *, received: int, now_ns: int, transport: str) -> None:
+        """Take in the log records of one request, which held ``received``; spans they say something of may come before or after."""
+        self.logs.add(records, received=received, transport=transport, now_ns=now_ns)
+
     def next_due_ns(self) -> int | None:
         """Return a time before which no trace is due; None if none is open."""
         return self._buffer.next_due_ns()
 
     def pop_due(self, *, now_ns: int) -> list[TraceReport]:
         """Judge what is due now. A trace that is looked at again is reported only if a verdict changed."""
-        judged = (self._judge_anew(trace) for trace in self._buffer.pop_due(now_ns=now_ns))
-        return [report for report in judged if report is not None]
+        self.logs.pass_time(now_ns=now_ns)
+        return self._judge_all(self._buffer.pop_due(now_ns=now_ns), self._judge_anew)
 
     def drain(self, *, now_ns: int, trigger: Trigger = Trigger.SHUTDOWN) -> list[TraceReport]:
-        """Judge all that is open."""
-        return [
-            self.judge(trace, bound_names=self._bound_names.pop(trace.trace_id, ()))
-            for trace in self._buffer.drain(now_ns=now_ns, trigger=trigger)
-        ]
+        """Judge all that is open. Nothing is kept for later."""
+        reports = self._judge_all(self._buffer.drain(now_ns=now_ns, trigger=trigger), self._judge_anew)
+        self.logs.clear()
+        return reports
+
+    def waiting(self, *, now_ns: int, limit: int) -> Waiting:
+        """Return what is open, and what may be revised: why it waits, and until when; at most ``limit`` traces of each kind."""
+        return self._buffer.waiting(now_ns=now_ns, limit=limit)
+
+    def take_faults(self) -> list[Exception]:
+        """Return, once, what kept traces from being judged at all: faults of ours, each of which cost one trace its report."""
+        faults, self._faults = self._faults, []
+        return faults
+
+    def _judge_all(self, traces: Iterable[Trace], judge: Callable[[Trace], TraceReport | None]) -> list[TraceReport]:
+        reports = []
+        for trace in traces:
+            try:
+                report = judge(trace)
+            except Exception as error:  # noqa: BLE001 - a bug of ours must not cost the other traces their reports
+                self._faults.append(error)
+            else:
+                if report is not None:
+                    reports.append(report)
+        return reports
+
+    def _names_bound_to(self, trace: Trace) -> tuple[str, ...]:
+        if trace.unit_span_id is not None:  # other units of the same trace are to follow
+            return self._bound_names.get(trace.trace_id, ())
+        return self._bound_names.pop(trace.trace_id, ())
 
     def _judge_anew(self, trace: Trace) -> TraceReport | None:
         """Judge a trace in the light of what was said of it before; None if nothing else is to be said now."""
         given = trace.note if isinstance(trace.note, _Given) else None
-        names = self._bound_names.pop(trace.trace_id, ())
+        names = self._names_bound_to(trace)
         if given is not None:
             trace = replace(trace, revision=given.revision + 1)
             names = (*given.bound_names, *names)
         report = self.judge(trace, bound_names=names)
+        self.logs.decide(trace, unbound=report.unbound)
         said = tuple((verdict.criteria, verdict.evaluator, verdict.label, verdict.emitted_score) for verdict in report.verdicts)
         if given is not None and said == given.said:
             return None
-        if report.unbound:
-            self._buffer.release(trace.trace_id)
+        if report.unbound and not self._keep_unbound:
+            self._buffer.release(trace.key)
         else:
-            self._buffer.attach(trace.trace_id, _Given(revision=report.revision, said=said, bound_names=names))
+            self._buffer.attach(trace.key, _Given(revision=report.revision, said=said, bound_names=names))
         return report
 
     def judge(self, trace: Trace, *, bound_names: tuple[str, ...] = ()) -> TraceReport:
@@ -207,8 +268,12 @@ class Pipeline:
         binding = self._binder.bind(trace, agent=agent, bound_names=bound_names)
         extraction, failure = self._extract(trace) if binding.sets else (Extraction(calls=()), None)
         doubts = (*trace.doubts, *extraction.doubts)
+        conversation = conversation_of(trace)
+        if not trace.revision:
+            self._conversations.note(trace, conversation)
+        clocks = clocks_of(trace.spans) if binding.sets else None
         verdicts = tuple(
-            judge_check(self._evaluators, trace, criteria_set, check, extraction, trace_doubts=doubts, failure=failure)
+            judge_check(self._evaluators, trace, criteria_set, check, extraction, trace_doubts=doubts, failure=failure, clocks=clocks)
             for criteria_set in binding.sets
             for check in criteria_set.checks
         )
@@ -223,12 +288,13 @@ class Pipeline:
             verdicts=verdicts,
             extraction=extraction,
             unknown_criteria=binding.unknown,
+            conversation_id=conversation,
             decided_after_ns=trace.decided_after_ns,
             evaluation_seconds=(self._stopwatch() - started) / 1e9,
         )
 
     def _extract(self, trace: Trace) -> tuple[Extraction, EvaluatorFailure | None]:
         try:
-            return self._reader.extract(trace.spans), None
+            return self._reader.extract(self.logs.spans_of(trace)), None
         except Exception as error:  # noqa: BLE001 - a bug of ours costs this trace its scores, and says so; no other trace
             return Extraction(calls=()), failure_of(error)

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import os
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opentelemetry import _logs, metrics, trace
 from opentelemetry.sdk.trace import SpanProcessor
 
+from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.settings.criteria_file import load_criteria
 from otel_toolcall_eval.settings.service import Profile, load_settings
-from otel_toolcall_eval.wiring import build_span_source, with_criteria
+from otel_toolcall_eval.wiring import build_pipeline, build_span_source, with_criteria
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
+    from opentelemetry.sdk._logs import LogRecordProcessor
     from opentelemetry.sdk.trace import ReadableSpan, Span
     from opentelemetry.trace import TracerProvider
+
+
+TRACE_ID_BYTES = 16
 
 
 class ToolCallEvalSpanProcessor(SpanProcessor):
@@ -57,26 +63,40 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
             settings = with_criteria(settings, [Path(path) for path in paths])
         loaded = load_criteria(settings.criteria)
         self.warnings = tuple(str(warning) for warning in (*settings.warnings, *loaded.warnings))
-        self._source, self._worker = build_span_source(
+        self._source, self._logs, self._worker = build_span_source(
             settings,
             loaded,
             meter_provider=meter_provider or metrics.get_meter_provider(),
             logger_provider=logger_provider or _logs.get_logger_provider(),
             tracer_provider=tracer_provider or trace.get_tracer_provider(),
         )
+        self._restart: Callable[[], None] = lambda: self._worker.restart_in_child(build_pipeline(settings, loaded, keep_unbound=True))
+        _restart_in_children(self)
+
+    def restart_in_child(self) -> None:
+        """Begin anew after a fork; called by itself, in the child."""
+        self._source.restart_in_child()
+        self._restart()
+
+    @property
+    def log_record_processor(self) -> LogRecordProcessor:
+        """Return what takes the texts that instrumentations write to log records.
+
+        Add it to the LoggerProvider if yours does so; where records come with a span, they are put together.
+        """
+        return self._logs
 
     def bind(self, trace_id: int | str | bytes, criteria: str | Sequence[str]) -> None:
         """Judge a trace by the criteria of these names, in addition to what applies anyway.
 
         Args:
             trace_id: as the SDK has it (a number), as 32 hex digits, or as 16 bytes.
-            criteria: a name, or several.
+            criteria: a name, or several. The trace may still come, be open, or have been judged within the late window.
+
+        Raises:
+            SettingsError: the ID is none.
         """
-        if isinstance(trace_id, int):
-            trace_id = trace_id.to_bytes(16, "big")
-        elif isinstance(trace_id, str):
-            trace_id = bytes.fromhex(trace_id)
-        self._worker.pipeline.bind(trace_id, [criteria] if isinstance(criteria, str) else criteria)
+        self._worker.bind(_trace_id(trace_id), [criteria] if isinstance(criteria, str) else criteria)
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note that the span is open."""
@@ -93,3 +113,28 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
     def shutdown(self) -> None:
         """Judge what is open, send it and end."""
         self._source.shutdown()
+
+
+def _restart_in_children(processor: ToolCallEvalSpanProcessor) -> None:
+    watch = weakref.ref(processor)  # fork hooks can't be taken back; one of a processor that is gone does nothing
+
+    def after_fork() -> None:
+        found = watch()
+        if found is not None:
+            found.restart_in_child()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=after_fork)
+
+
+def _trace_id(given: int | str | bytes) -> bytes:
+    try:
+        if isinstance(given, int):
+            given = given.to_bytes(TRACE_ID_BYTES, "big")
+        elif isinstance(given, str):
+            given = bytes.fromhex(given)
+    except (ValueError, OverflowError):
+        given = b""
+    if len(given) != TRACE_ID_BYTES:
+        raise SettingsError(where="bind", what="this is no trace ID", fix="give the SDK's number, 32 hex digits, or 16 bytes")
+    return given

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from otel_toolcall_eval.settings.place import Findings
 from otel_toolcall_eval.wiring import SECOND_NS, build_sidecar, reload_criteria
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import FrameType
 
     from otel_toolcall_eval.emission.console import ConsoleEmitter
@@ -79,24 +80,40 @@ class Sidecar:
         try:
             self.parts.grpc.start()
             self.parts.http.start()
-        except ToolCallEvalError:
+        except BaseException:
             self.stop(timeout_seconds=1.0)
             raise
         self._started = True
 
-    def run(self) -> None:
-        """Serve until SIGTERM or SIGINT; reload criteria on SIGHUP and when their files change. A second SIGTERM ends at once."""
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """Take SIGTERM, SIGINT and SIGHUP from here on.
+
+        To be entered before ``start``: a sender may have been answered by the time that a signal comes, and PID 1 is not even
+        sent a signal that it has no handler for.
+        """
         handlers = {signal.SIGTERM: self._on_stop, signal.SIGINT: self._on_stop, signal.SIGHUP: self._on_reload}
         previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def run(self) -> bool:
+        """Serve until SIGTERM or SIGINT; reload criteria on SIGHUP and when their files change. A second SIGTERM ends at once.
+
+        Returns:
+            False if ending took longer than allowed, so that something may not have been judged or sent.
+        """
         try:
             while not self._signals.stop:
                 self._signals.wake.wait(WATCH_SECONDS)
                 self._signals.wake.clear()
                 self._watch()
         finally:
-            self.stop(timeout_seconds=self.settings.shutdown_timeout_ns / SECOND_NS)
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+            done = self.stop(timeout_seconds=self.settings.shutdown_timeout_ns / SECOND_NS)
+        return done
 
     def stop(self, *, timeout_seconds: float) -> bool:
         """Stop intake, judge what is open, send it; False if that took longer than allowed. May be called again."""
@@ -122,7 +139,7 @@ class Sidecar:
                 "criteria could not be reloaded; the old ones stay in force", extra={"problems": [str(p) for p in error.problems]}
             )
         else:
-            _logger.info("criteria reloaded", extra={"criteria": len(loaded.sets)})
+            _logger.info("criteria reloaded; settings take a restart", extra={"criteria": len(loaded.sets)})
 
     def _on_stop(self, _number: int, _frame: FrameType | None) -> None:
         if self._signals.stop:

@@ -12,6 +12,7 @@ from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.assembly.log_store import LogLimits
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
+from otel_toolcall_eval.binding import CRITERIA_ATTRIBUTE
 from otel_toolcall_eval.emission.attributes import ExplainValues
 from otel_toolcall_eval.emission.console import ConsoleEmitter
 from otel_toolcall_eval.emission.events import EventsEmitter
@@ -48,6 +49,11 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.worker import Emitter
 
 SECOND_NS = 1_000_000_000
+
+MAX_SHOWN = 1_000
+"""Traces of each kind on /debug/traces: half a megabyte."""
+
+ANSWER_SECONDS = 5.0
 
 EVALUATORS: Evaluators = {
     CountCriteria: CountEvaluator(),
@@ -88,8 +94,8 @@ def with_criteria(settings: Settings, paths: Sequence[Path]) -> Settings:
     return replace(settings, criteria=tuple(CriteriaSource(path=path) for path in paths))
 
 
-def build_pipeline(settings: Settings, criteria: LoadedCriteria, *, logs: LogLimits | None = None) -> Pipeline:
-    """Build the main path; ``logs`` bounds the log records that wait."""
+def build_pipeline(settings: Settings, criteria: LoadedCriteria, *, logs: LogLimits | None = None, keep_unbound: bool = False) -> Pipeline:
+    """Build the main path; ``logs`` bounds the log records that wait, ``keep_unbound`` lets a trace be bound after it was looked at."""
     reader = build_extractor(settings.dialects)
     return Pipeline(
         reader=reader,
@@ -99,6 +105,7 @@ def build_pipeline(settings: Settings, criteria: LoadedCriteria, *, logs: LogLim
         limits=settings.buffer,
         logs=LogDesk(LogJoiner(reader.asked), logs),
         stopwatch=time.perf_counter_ns,
+        keep_unbound=keep_unbound,
     )
 
 
@@ -130,7 +137,7 @@ def build_sidecar(
     try:
         from otel_toolcall_eval.emission.otlp import OtlpSettings  # noqa: PLC0415 - the extra is needed from here on only
         from otel_toolcall_eval.emission.providers import build_providers  # noqa: PLC0415
-        from otel_toolcall_eval.sources.http_pages import health_page, metrics_page  # noqa: PLC0415
+        from otel_toolcall_eval.sources.http_pages import health_page, json_page, metrics_page  # noqa: PLC0415
         from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver  # noqa: PLC0415
         from otel_toolcall_eval.sources.otlp_http import HttpReceiver  # noqa: PLC0415
     except ImportError as error:
@@ -176,7 +183,12 @@ def build_sidecar(
             projection=lambda: pipeline.projection,
             refused=worker.refuse,
             logs=worker,
-            pages={"/livez": health_page(alive), "/readyz": health_page(problems), "/metrics": metrics_page(render)},
+            pages={
+                "/livez": health_page(alive),
+                "/readyz": health_page(problems),
+                "/metrics": metrics_page(render),
+                "/debug/traces": json_page(lambda: worker.waiting(limit=MAX_SHOWN, timeout_seconds=ANSWER_SECONDS).document()),
+            },
             host=settings.listen.http.host,
             port=settings.listen.http.port,
             max_message_bytes=settings.intake.max_request_bytes,
@@ -206,7 +218,7 @@ def build_span_source(
         judged_span_is_remote=False,
     )
     worker = Worker(
-        build_pipeline(settings, criteria),
+        build_pipeline(settings, criteria, keep_unbound=True),
         [events] if metrics is None else [metrics, events],
         queue_bytes=settings.intake.queue_bytes,
         on_late_span=metrics.late_span if metrics else None,
@@ -218,8 +230,9 @@ def build_span_source(
         projection=lambda: worker.pipeline.projection,
         shutdown_seconds=settings.shutdown_timeout_ns / SECOND_NS,
         own_scope=OWN_SCOPE,
+        baggage_key=CRITERIA_ATTRIBUTE,
     )
-    logs = LogSource(worker, projection=lambda: worker.pipeline.projection, own_scope=OWN_SCOPE)
+    logs = LogSource(worker, projection=lambda: worker.pipeline.projection, refused=worker.refuse, own_scope=OWN_SCOPE)
     worker.start()
     return source, logs, worker
 

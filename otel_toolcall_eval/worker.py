@@ -6,24 +6,27 @@ no news, so a spurious or a delayed one changes nothing. Nothing but this thread
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter, deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from otel_toolcall_eval.accounts import counts_of
 from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.notices import Notices
+from otel_toolcall_eval.work_items import BindRequest, LogRequest, Question, SpanRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from otel_toolcall_eval.accounts import Counts
+    from otel_toolcall_eval.assembly.waiting import Waiting
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Span
     from otel_toolcall_eval.pipeline import Pipeline
     from otel_toolcall_eval.wire.decoded import DecodedTraces
-
-_logger = logging.getLogger(__name__)
+    from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
+    from otel_toolcall_eval.work_items import WorkItem
 
 DEFAULT_QUEUE_BYTES = 64 * 1024 * 1024
 ITEM_OVERHEAD_BYTES = 500
@@ -61,15 +64,6 @@ class Emitter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    spans: Sequence[Span]
-    transport: str
-    rejected: int
-    open_spans: Mapping[bytes, int] | None
-    size_bytes: int
-
-
 class Worker:
     """Runs a pipeline on a thread of its own."""
 
@@ -96,18 +90,32 @@ class Worker:
         self._clock = clock or MonotonicClock()
         self._queue_limit = queue_bytes
         self._on_late_span = on_late_span
+        self._begin()
+        self._stopping = False
+        self._refused: Counter[tuple[str, str]] = Counter()  # guarded by _wake
+        self._notices = Notices()  # owned by the thread
+
+    def _begin(self) -> None:
+        """Set up what a process of its own needs: a lock that nobody holds, an empty queue, a thread."""
         self._wake = threading.Condition()
         # Guarded by _wake:
-        self._queue: deque[_Request] = deque()
+        self._queue: deque[WorkItem] = deque()
         self._queued_bytes = 0
         self._offered = 0
         self._settled = 0  # requests whose due verdicts were emitted
-        self._stopping = False
-        self._refused: Counter[tuple[str, str]] = Counter()
-        # Owned by the thread:
-        self._failing: set[tuple[str, str]] = set()
-        self.failures = 0
         self._thread = threading.Thread(target=self._run, name="otel-toolcall-eval-worker", daemon=True)
+
+    def restart_in_child(self, pipeline: Pipeline) -> None:
+        """Begin anew after a fork: the thread stayed in the parent, which judges what was open, and its locks may be held for ever."""
+        self.pipeline = pipeline
+        self._begin()
+        if not self._stopping:
+            self._thread.start()
+
+    @property
+    def failures(self) -> int:
+        """Return how many faults of ours were passed over."""
+        return self._notices.failures
 
     @property
     def alive(self) -> bool:
@@ -134,6 +142,15 @@ class Worker:
         """
         self._put(spans, transport, open_spans=open_spans)
 
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> None:
+        """Queue the log records of a request, behind the spans that wait and within the same bound.
+
+        Raises:
+            OverloadedError: the queue is full, or the worker is stopping; nothing of the request was taken.
+        """
+        size = ITEM_OVERHEAD_BYTES + decoded.size_bytes
+        self._enqueue(LogRequest(records=decoded.records, transport=transport, received=decoded.received, size_bytes=size))
+
     def refuse(self, transport: str, reason: str) -> None:
         """Count a request that a receiver turned away."""
         with self._wake:
@@ -145,7 +162,7 @@ class Worker:
         with self._wake:
             target = self._offered
             self._wake.notify_all()
-            if not self._wake.wait_for(lambda: self._settled >= target, timeout_seconds):
+            if not self._wake.wait_for(lambda: self._settled >= target or not self.alive, timeout_seconds) or self._settled < target:
                 return False
         sent = [emitter.flush(max(0.0, deadline - time.monotonic())) for emitter in self._emitters]
         return all(sent)
@@ -162,33 +179,53 @@ class Worker:
             try:
                 emitter.shutdown(max(0.0, deadline - time.monotonic()))
             except Exception as error:  # noqa: BLE001 - one emitter's fault must not keep the others from sending
-                self._failed(emitter, error)
+                self._notices.failed(emitter, error)
         return not self._thread.is_alive()
 
-    def counts(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], int]:
+    def waiting(self, *, limit: int, timeout_seconds: float) -> Waiting:
+        """Return what is open and why it waits, at most ``limit`` traces of each kind. May be called from any thread.
+
+        Raises:
+            OverloadedError: the thread is stopping, or too busy to answer in time.
+        """
+        question = Question(limit=limit)
+        try:
+            if self._append(question):
+                return question.answer.result(timeout_seconds)
+        except TimeoutError:
+            question.answer.cancel()
+        raise OverloadedError(where="traces", what="the service is stopping or too busy to tell", fix="ask again after a moment")
+
+    def bind(self, trace_id: bytes, names: Sequence[str]) -> None:
+        """Judge a trace by criteria of these names, too. Takes effect in turn with the spans that are offered before and after."""
+        self._append(BindRequest(trace_id=trace_id, names=tuple(names)))
+
+    def _append(self, item: Question | BindRequest) -> bool:
+        """Queue what is no span; False if the worker is stopping."""
+        with self._wake:
+            if self._stopping:
+                return False
+            self._queue.append(item)
+            self._offered += 1
+            self._wake.notify_all()
+            return True
+
+    def counts(self) -> Counts:
         """Return what happened since the start: instrument name and attributes to a number. May be called from any thread."""
-        found: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {
-            ("toolcall_eval.traces.active", ()): self.pipeline.open_traces,
-            ("toolcall_eval.traces.memory", ()): self.pipeline.buffered_bytes,
-            ("toolcall_eval.failures", ()): self.failures,
-        }
-        for (what, transport), number in self.pipeline.counts.by.items():
-            found[f"toolcall_eval.spans.{what}", (("transport", transport),)] = number
         with self._wake:
             refused = dict(self._refused)
-        for (transport, reason), number in refused.items():
-            found["toolcall_eval.requests.refused", (("reason", reason), ("transport", transport))] = number
-        return found
+        return counts_of(self.pipeline, refused=refused, failures=self.failures)
 
     def _put(self, spans: Sequence[Span], transport: str, *, rejected: int = 0, open_spans: Mapping[bytes, int] | None = None) -> None:
         size = ITEM_OVERHEAD_BYTES + sum(span.size_bytes for span in spans)
-        request = _Request(spans=spans, transport=transport, rejected=rejected, open_spans=open_spans, size_bytes=size)
+        self._enqueue(SpanRequest(spans=spans, transport=transport, rejected=rejected, open_spans=open_spans, size_bytes=size))
+
+    def _enqueue(self, request: SpanRequest | LogRequest) -> None:
+        size, transport = request.size_bytes, request.transport
         with self._wake:
-            reason = (
-                "shutdown" if self._stopping else "queue_full" if self._queue and self._queued_bytes + size > self._queue_limit else None
-            )
+            full = self._queued_bytes > 0 and self._queued_bytes + size > self._queue_limit  # into an empty queue anything fits
+            reason = "shutdown" if self._stopping else "queue_full" if full else None
             if reason is not None:
-                self._refused[transport, reason] += 1
                 raise OverloadedError(
                     where=transport,
                     what="the service is stopping" if reason == "shutdown" else "the queue of spans to judge is full",
@@ -215,39 +252,45 @@ class Worker:
                 if stopping and not self._queue:
                     return
 
-    def _turn(self, requests: Iterable[_Request], *, stopping: bool) -> None:
+    def _turn(self, requests: Iterable[WorkItem], *, stopping: bool) -> None:
         """Take in whole requests before asking what is due: half a request must not complete a trace."""
         for request in requests:
             try:
-                result = self.pipeline.add(
-                    request.spans,
-                    now_ns=self._clock.now_ns(),
-                    transport=request.transport,
-                    rejected=request.rejected,
-                    open_spans=request.open_spans,
-                )
-                if self._on_late_span is not None:
-                    for age_ns in result.late_ages_ns:
-                        self._on_late_span(age_ns / 1e9)
+                self._take(request)
             except Exception as error:  # noqa: BLE001 - a bug of ours; the thread has to outlive it, or every later trace is lost
-                self._failed(self.pipeline, error)
+                self._notices.failed(self.pipeline, error)
         now_ns = self._clock.now_ns()
         for report in self._reports(now_ns, stopping=stopping):
             for emitter in self._emitters:
                 try:
                     emitter.emit(report)
                 except Exception as error:  # noqa: BLE001 - the next emitter and the next trace go on
-                    self._failed(emitter, error)
+                    self._notices.failed(emitter, error)
+            self._notices.unbound(report, criteria=len(self.pipeline.criteria))
+        for fault in self.pipeline.take_faults():
+            self._notices.failed(self.pipeline, fault)
+
+    def _take(self, request: WorkItem) -> None:
+        """Hand one request to the pipeline."""
+        now_ns = self._clock.now_ns()
+        if isinstance(request, Question):
+            if request.answer.set_running_or_notify_cancel():
+                request.answer.set_result(self.pipeline.waiting(now_ns=now_ns, limit=request.limit))
+            return
+        if isinstance(request, BindRequest):
+            self.pipeline.bind(request.trace_id, request.names, now_ns=now_ns)
+            return
+        if isinstance(request, LogRequest):
+            self.pipeline.add_logs(request.records, received=request.received, now_ns=now_ns, transport=request.transport)
+            return
+        result = self.pipeline.add(
+            request.spans, now_ns=now_ns, transport=request.transport, rejected=request.rejected, open_spans=request.open_spans
+        )
+        if self._on_late_span is not None:
+            for age_ns in result.late_ages_ns:
+                self._on_late_span(age_ns / 1e9)
 
     def _reports(self, now_ns: int, *, stopping: bool) -> Iterator[TraceReport]:
         yield from self.pipeline.pop_due(now_ns=now_ns)
         if stopping:
             yield from self.pipeline.drain(now_ns=now_ns)
-
-    def _failed(self, part: object, error: Exception) -> None:
-        """Count a failure, and log the first one of each part and kind. The message may hold users' data, so it stays out."""
-        self.failures += 1
-        episode = (type(part).__name__, type(error).__qualname__)
-        if episode not in self._failing:
-            self._failing.add(episode)
-            _logger.error("a part failed and was passed over; please report it", extra={"part": episode[0], "error_type": episode[1]})

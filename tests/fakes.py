@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import Criteria
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.tool_call import CallLog
-    from otel_toolcall_eval.model.trace import Attributes
+    from otel_toolcall_eval.model.trace import Attributes, Value
 
 SECOND_NS = 1_000_000_000
 NOTHING = Payload.of(Content(state=ContentState.FULL, value={}, nothing=True))
@@ -31,7 +31,7 @@ def span(
     end: int | None = None,
     flags: int = 0x100,
     attributes: Attributes | None = None,
-    resource: Mapping[str, str] | None = None,
+    resource: Mapping[str, Value] | None = None,
     scope: str = "test",
     name: str | None = None,
     size: int = 500,
@@ -61,6 +61,10 @@ class PlainReader:
     def is_relevant(self, span: Span) -> bool:
         """Tell whether the span is a tool or an agent span."""
         return "tool.name" in span.attributes or "agent" in span.attributes
+
+    def is_agent(self, span: Span) -> bool:
+        """Tell whether the span is an agent span."""
+        return "agent" in span.attributes
 
     def extract(self, spans: Sequence[Span]) -> Extraction:
         """Read one call out of each tool span."""

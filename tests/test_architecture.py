@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("wiring",),
     ("sources", "settings", "emission"),
     ("worker",),
+    ("accounts", "notices", "work_items"),
     ("pipeline",),
     ("wire", "assembly", "extraction", "binding", "evaluators", "judging"),
     ("values",),

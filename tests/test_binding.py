@@ -123,3 +123,8 @@ def test_projection_asks_for_what_selectors_read() -> None:
     binder = Binder([set_of("it", Selector(reach=Reach.MATCHED, attributes={"k": 1}))])
     assert {"k", "toolcall_eval.criteria", "input.value"} <= binder.projection.keys
     assert [found.name for found in binder.sets] == ["it"]
+
+
+def test_service_name_that_is_no_text_selects_nothing_and_harms_nothing() -> None:
+    odd = span(1, resource={"service.name": {"not": "text"}})
+    assert bound([set_of("it", Selector(reach=Reach.MATCHED, services=frozenset({"svc"})))], odd) == []

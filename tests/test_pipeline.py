@@ -115,15 +115,22 @@ def test_counts_add_up_over_transports() -> None:
     pipe.add([span(2, parent=1, tool="b")], now_ns=0, transport="http")
     counts = pipe.counts
     assert {what: number for (what, transport), number in counts.by.items() if transport == "grpc"} == {
-        **{"received": 5, "rejected": 2, "relevant": 1, "ignored": 1, "duplicate": 1, "conflict": 0, "late": 0, "dropped": 0},
+        "received": 5,
+        "rejected": 2,
+        "relevant": 1,
+        "ignored": 1,
+        "duplicate": 1,
+        "conflict": 0,
+        "late": 0,
+        "dropped": 0,
     }
     assert {what: counts.total(what) for what in ("received", "rejected", "conflict")} == {"received": 6, "rejected": 2, "conflict": 1}
 
 
 def test_trace_bound_by_id_is_judged_by_what_it_was_bound_to() -> None:
     pipe = pipeline(criteria_set("named", reach=Reach.NAMED), criteria_set("other", reach=Reach.UNNAMED))
-    pipe.bind(span(1).trace_id, ["named"])
-    pipe.bind(span(1).trace_id, ["missing"])
+    pipe.bind(span(1).trace_id, ["named"], now_ns=0)
+    pipe.bind(span(1).trace_id, ["missing"], now_ns=0)
     pipe.add([span(1, tool="a"), span(1, trace=2, tool="a")], now_ns=0, transport="grpc")
     first, second = pipe.pop_due(now_ns=10**10)
     assert [v.criteria for v in first.verdicts] == ["named"]
@@ -135,7 +142,7 @@ def test_bindings_of_traces_that_never_come_are_bounded(monkeypatch: pytest.Monk
     monkeypatch.setattr("otel_toolcall_eval.pipeline.MAX_BOUND_TRACES", 2)
     pipe = pipeline(criteria_set("named", reach=Reach.NAMED))
     for number in (1, 2, 3):
-        pipe.bind(span(1, trace=number).trace_id, ["named"])
+        pipe.bind(span(1, trace=number).trace_id, ["named"], now_ns=0)
     pipe.add([span(1, trace=number) for number in (1, 2, 3)], now_ns=0, transport="grpc")
     assert [len(r.verdicts) for r in pipe.pop_due(now_ns=10**10)] == [0, 1, 1]
 
@@ -174,16 +181,19 @@ def test_waiting_time_and_evaluation_time_are_reported() -> None:
     assert (report.decided_after_ns, report.evaluation_seconds) == (10**10, 0.5)
 
 
-def test_revision_is_reported_only_if_a_verdict_changed() -> None:
-    class Counting(NamesEvaluator):
-        def evaluate(self, criteria: Criteria, log: CallLog) -> Score:
-            super().evaluate(criteria, log)
-            value = 1.0 if sum(call.name == "a" for call in log.calls) == 1 else 0.0
-            return Score(value=value, lowest=value, highest=value, justification=PlainJustification())
+class CallsEvaluator(NamesEvaluator):
+    """Scores 1.0 if ``a`` was called once."""
 
+    def evaluate(self, criteria: Criteria, log: CallLog) -> Score:
+        super().evaluate(criteria, log)
+        value = 1.0 if sum(call.name == "a" for call in log.calls) == 1 else 0.0
+        return Score(value=value, lowest=value, highest=value, justification=PlainJustification())
+
+
+def test_revision_is_reported_only_if_a_verdict_changed() -> None:
     second_ns = 10**9
-    pipe = pipeline(criteria_set("named", reach=Reach.NAMED), evaluator=Counting())
-    pipe.bind(span(1).trace_id, ["named"])
+    pipe = pipeline(criteria_set("named", reach=Reach.NAMED), evaluator=CallsEvaluator())
+    pipe.bind(span(1).trace_id, ["named"], now_ns=0)
     pipe.add([span(1), span(2, parent=1, tool="a")], now_ns=0, transport="grpc")
     (first,) = pipe.pop_due(now_ns=10 * second_ns)
     pipe.add([span(3, parent=1, tool="b")], now_ns=20 * second_ns, transport="grpc")
@@ -193,3 +203,30 @@ def test_revision_is_reported_only_if_a_verdict_changed() -> None:
     assert [(r.revision, r.verdicts[0].label) for r in (first, second)] == [(0, Label.PASS), (1, Label.FAIL)]
     assert first.verdicts[0].evaluation_id != second.verdicts[0].evaluation_id
     assert pipe.counts.total("late") == 2
+
+
+def test_trace_that_was_judged_by_nothing_can_be_bound_within_the_late_window() -> None:
+    second_ns = 10**9
+    kept = Pipeline(
+        reader=PlainReader(),
+        evaluators={CountCriteria: NamesEvaluator()},
+        criteria=[criteria_set("named", reach=Reach.NAMED)],
+        keep_unbound=True,
+    )
+    for pipe, verdicts in ((kept, ["named"]), (pipeline(criteria_set("named", reach=Reach.NAMED)), None)):
+        pipe.add([span(1, tool="a")], now_ns=0, transport="grpc")
+        (first,) = pipe.pop_due(now_ns=10 * second_ns)
+        assert first.unbound
+        pipe.bind(span(1).trace_id, ["named"], now_ns=20 * second_ns)
+        found = pipe.pop_due(now_ns=20 * second_ns)
+        assert [[v.criteria for v in report.verdicts] for report in found] == ([verdicts] if verdicts else [])
+
+
+def test_late_span_that_came_just_before_the_end_still_revises_the_verdict() -> None:
+    second_ns = 10**9
+    pipe = Pipeline(reader=PlainReader(), evaluators={CountCriteria: CallsEvaluator()}, criteria=[criteria_set()])
+    pipe.add([span(1)], now_ns=0, transport="grpc")
+    (first,) = pipe.pop_due(now_ns=10 * second_ns)
+    pipe.add([span(2, parent=1, tool="a")], now_ns=12 * second_ns, transport="grpc")
+    (second,) = pipe.drain(now_ns=13 * second_ns)
+    assert [(r.revision, r.verdicts[0].label) for r in (first, second)] == [(0, Label.FAIL), (1, Label.PASS)]

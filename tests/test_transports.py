@@ -87,7 +87,9 @@ class Rig:
             part.start()
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.grpc.port}")
         self.provider = TracerProvider(shutdown_on_exit=False)
-        self.source = SpanSource(self.worker, projection=lambda: pipeline.projection, shutdown_seconds=1.0, own_scope=OWN_SCOPE)
+        self.source = SpanSource(
+            self.worker, projection=lambda: pipeline.projection, shutdown_seconds=1.0, own_scope=OWN_SCOPE, baggage_key="x"
+        )
         self.provider.add_span_processor(self.source)
         self.traces = 0
 

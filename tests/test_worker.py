@@ -10,15 +10,16 @@ import pytest
 
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.worker import Worker
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.model.trace import Span
+    from otel_toolcall_eval.model.trace import Span, Value
 
 TIMEOUT_SECONDS = 20.0
 
@@ -77,7 +78,6 @@ def test_shutdown_judges_what_is_open_and_refuses_what_comes_later(worker: Worke
     assert emitter.stopped == 2
     with pytest.raises(OverloadedError, match="stopping"):
         worker.offer_spans([span(2)], transport="test")
-    assert worker.counts()["toolcall_eval.requests.refused", (("reason", "shutdown"), ("transport", "test"))] == 1
 
 
 def test_worker_that_never_started_shuts_down(emitter: ListEmitter) -> None:
@@ -111,7 +111,6 @@ def test_full_queue_refuses_whole_requests_and_recovers(emitter: ListEmitter) ->
     assert sorted(s.span_id[-1] for r in emitter.reports for s in [r.judged_span] if s) == [1]
     counts = worker.counts()
     assert counts["toolcall_eval.spans.received", (("transport", "test"),)] == 3
-    assert counts["toolcall_eval.requests.refused", (("reason", "queue_full"), ("transport", "test"))] == 1
 
 
 def test_failing_parts_are_passed_over_counted_and_logged_once_without_their_message(
@@ -160,3 +159,70 @@ def test_requests_that_receivers_turn_away_are_counted_by_reason(worker: Worker)
     worker.refuse("http", "too_large")
     worker.refuse("http", "too_large")
     assert worker.counts()["toolcall_eval.requests.refused", (("reason", "too_large"), ("transport", "http"))] == 2
+
+
+def test_what_waits_is_told_by_the_thread_that_owns_it(worker: Worker, clock: ManualClock) -> None:
+    worker.offer_spans([span(1), span(2, parent=1, tool="a"), span(3, trace=2, parent=9)], transport="test")
+    clock.ns = 4 * SECOND_NS
+    waiting = worker.waiting(limit=10, timeout_seconds=TIMEOUT_SECONDS)
+    assert [(t.trace_id[-1], t.state, t.waits_for, t.spans) for t in waiting.open] == [
+        (1, "root_seen", "quiet", 2),
+        (2, "active", "its root span", 1),
+    ]
+    assert (waiting.open_traces, waiting.revisable, waiting.decided) == (2, 0, ())
+    assert worker.waiting(limit=1, timeout_seconds=TIMEOUT_SECONDS).open == waiting.open[:1]
+
+
+def test_worker_that_is_too_busy_or_stopping_says_so(worker: Worker) -> None:
+    idle = Worker(Pipeline(reader=PlainReader(), evaluators={}), [])
+    with pytest.raises(OverloadedError, match="too busy"):
+        idle.waiting(limit=1, timeout_seconds=0.0)
+    worker.shutdown(TIMEOUT_SECONDS)
+    with pytest.raises(OverloadedError, match="stopping"):
+        worker.waiting(limit=1, timeout_seconds=TIMEOUT_SECONDS)
+    idle.start()
+    assert idle.shutdown(TIMEOUT_SECONDS)  # the question that nobody waits for is passed over
+
+
+def test_trace_that_can_not_be_judged_costs_only_itself(clock: ManualClock, emitter: ListEmitter) -> None:
+    class Reader(PlainReader):
+        def top_agent(self, spans: Sequence[Span]) -> str | None:
+            if spans[0].name == "poison":
+                raise TypeError(spans)
+            return None
+
+    worker = Worker(Pipeline(reader=Reader(), evaluators={}), [emitter], clock=clock)
+    worker.start()
+    worker.offer_spans([span(1, trace=1), span(1, trace=2, name="poison"), span(1, trace=3)], transport="test")
+    worker.shutdown(TIMEOUT_SECONDS)
+    assert [report.trace_id[-1] for report in emitter.reports] == [1, 3]
+    assert worker.failures == 1
+
+
+def test_service_that_nothing_judges_is_named_once(clock: ManualClock, emitter: ListEmitter, caplog: pytest.LogCaptureFixture) -> None:
+    never = CriteriaSet(name="never", checks=(), selector=Selector(reach=Reach.NAMED))
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, criteria=[never]), [emitter], clock=clock)
+    worker.start()
+    with caplog.at_level(logging.WARNING):
+        services: tuple[Value, ...] = ("a", "a", "b", {"not": "text"})
+        for number, service in enumerate(services, start=1):
+            worker.offer_spans([span(1, trace=number, resource={"service.name": service})], transport="test")
+        worker.shutdown(TIMEOUT_SECONDS)
+    assert [record.__dict__["service"] for record in caplog.records] == ["a", "b", "{'not': 'text'}"]
+
+
+def test_flush_does_not_wait_for_a_thread_that_is_gone(worker: Worker) -> None:
+    worker.shutdown(TIMEOUT_SECONDS)
+    assert worker.flush(TIMEOUT_SECONDS) is True
+    never_started = Worker(Pipeline(reader=PlainReader(), evaluators={}), [])
+    never_started.offer_spans([], transport="test")
+    assert never_started.flush(TIMEOUT_SECONDS) is False
+
+
+def test_child_process_begins_anew(worker: Worker, emitter: ListEmitter) -> None:
+    worker.offer_spans([span(1)], transport="test")
+    assert worker.flush(TIMEOUT_SECONDS)
+    worker.restart_in_child(Pipeline(reader=PlainReader(), evaluators={}))
+    worker.offer_spans([span(1, trace=2)], transport="test")
+    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert [report.trace_id[-1] for report in emitter.reports] == [2]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.cli.output import console, print_json, remark
+from otel_toolcall_eval.cli.explained import explained_json, explained_table
+from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
 from otel_toolcall_eval.cli.recorded import load, read_spans
 from otel_toolcall_eval.errors import Problem
+from otel_toolcall_eval.extraction.explaining import explain
 from otel_toolcall_eval.model.tool_call import ContentState
 from otel_toolcall_eval.settings.dialect_file import build_extractor
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
+    from otel_toolcall_eval.extraction.explaining import SpanExplanation
     from otel_toolcall_eval.model.tool_call import Extraction, IgnoredSpan, Payload, ToolCall
 
 CLIP = 60
@@ -24,23 +27,27 @@ def run(arguments: argparse.Namespace) -> int:
     extractor = build_extractor(load(arguments.settings, []).dialects)
     traces, problems = read_spans(arguments.traces, extractor)
     extractions = {trace_id: extractor.extract(spans) for trace_id, spans in traces.items()}
+    explained = (
+        {trace_id: explain(extractor, traces[trace_id], found) for trace_id, found in extractions.items()} if arguments.explain else {}
+    )
     if not extractions and not problems:
         problems.append(Problem(where="traces", what="there is no span", fix="record the agent's spans as OTLP and name that file"))
     if arguments.format == "json":
-        print_json({"traces": [_trace(trace_id, found) for trace_id, found in extractions.items()]})
+        print_json({"traces": [_trace(trace_id, found, explained.get(trace_id)) for trace_id, found in extractions.items()]})
     else:
         for trace_id, found in extractions.items():
-            _print(trace_id, found)
+            _print(trace_id, found, explained.get(trace_id))
     remark(problems, "error")
     return 2 if problems else 0
 
 
-def _trace(trace_id: bytes, found: Extraction) -> dict[str, object]:
+def _trace(trace_id: bytes, found: Extraction, explained: Sequence[SpanExplanation] | None) -> dict[str, object]:
     return {
         "trace_id": trace_id,
         "tool_calls": [_call(sequence, call) for sequence, call in enumerate(found.calls)],
         "ignored": [_ignored(span) for span in found.ignored],
         "hints": found.hints,
+        **({} if explained is None else {"explain": [explained_json(span) for span in explained]}),
     }
 
 
@@ -78,7 +85,7 @@ def _call(sequence: int, call: ToolCall) -> dict[str, object]:
         "conversation_id": call.conversation_id,
         "positional": call.positional,
         "args_names_from": call.args_names_from,
-        "event_unix_nano": call.event_unix_ns,
+        "event_ns": call.event_unix_ns,
         "duration_ms": None if call.event_duration_ns is None else call.event_duration_ns / 1_000_000,
     }
 
@@ -97,12 +104,11 @@ def _ignored(span: IgnoredSpan) -> dict[str, object]:
     return {"span_id": span.span_id, "name": span.name, "reason": span.reason, "dialect": span.dialect}
 
 
-def _print(trace_id: bytes, found: Extraction) -> None:
-    from rich.markup import escape  # noqa: PLC0415 - an extra
-    from rich.table import Table  # noqa: PLC0415
+def _print(trace_id: bytes, found: Extraction, explained: Sequence[SpanExplanation] | None) -> None:
+    from rich.table import Table  # noqa: PLC0415 - an extra
 
     out = console()
-    out.print(f"[bold]trace {trace_id.hex()}[/]: {len(found.calls)} tool calls, {len(found.ignored)} other spans")
+    out.print(f"[bold]trace {trace_id.hex()}[/]: {counted(len(found.calls), 'tool call')}, {counted(len(found.ignored), 'other span')}")
     if found.calls:
         table = Table(header_style="bold")
         for title in ("#", "tool", "arguments", "output", "status", "agent", "read by"):
@@ -111,23 +117,26 @@ def _print(trace_id: bytes, found: Extraction) -> None:
             phase = "" if call.phase.value == "executed" else f" ({call.phase.value})"
             table.add_row(
                 str(sequence),
-                escape(call.name + phase),
-                escape(_short(call.arguments)),
-                escape(_short(call.output)),
+                text(call.name + phase),
+                text(_short(call.arguments)),
+                text(_short(call.output)),
                 call.status.value,
-                escape(call.agent or ""),
+                text(call.agent or ""),
                 ", ".join(call.dialects),
             )
         out.print(table)
-    _print_ignored(found.ignored)
+    if explained is None:
+        _print_ignored(found.ignored)
+    else:
+        out.print(explained_table(explained))
     for hint in found.hints:
-        out.print(f"[cyan]hint[/] {escape(hint)}", soft_wrap=True)
+        out.print(f"[cyan]hint[/] {text(hint)}", soft_wrap=True)
 
 
 def _print_ignored(ignored: Sequence[IgnoredSpan]) -> None:
     out = console()
     for span in ignored:
-        out.print(f"  not a call: {span.name} ({span.span_id.hex()}): {span.reason}", markup=False, soft_wrap=True)
+        out.print(f"  not a call: {text(span.name)} ({span.span_id.hex()}): {text(span.reason)}", soft_wrap=True)
 
 
 def _short(payload: Payload) -> str:

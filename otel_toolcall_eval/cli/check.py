@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.cli.output import console, print_json, remark
+from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
 from otel_toolcall_eval.errors import ToolCallEvalError
 from otel_toolcall_eval.model.criteria import Reach
 from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_criteria
@@ -114,18 +114,17 @@ def _report(
     remark(warnings)
     remark(problems, "error")
     paths = ", ".join(f"{path} ({kind})" for path, kind in checked)
-    console().print(f"{paths}: {len(problems)} errors, {len(warnings)} warnings", markup=False, soft_wrap=True)
+    console().print(f"{paths}: {counted(len(problems), 'error')}, {counted(len(warnings), 'warning')}", markup=False, soft_wrap=True)
 
 
 def _print_sets(sets: Sequence[CriteriaSet]) -> None:
-    from rich.markup import escape  # noqa: PLC0415 - an extra
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415 - an extra
 
     table = Table(header_style="bold")
     for title in ("criteria", "evaluators", "judges"):
         table.add_column(title, overflow="fold")
     for found in sets:
-        table.add_row(escape(found.name), escape(", ".join(check.evaluator for check in found.checks)), escape(selects(found.selector)))
+        table.add_row(text(found.name), text(", ".join(check.evaluator for check in found.checks)), text(selects(found.selector)))
     console().print(table)
 
 

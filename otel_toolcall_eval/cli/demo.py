@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.cli.output import console, print_json
+from otel_toolcall_eval.cli.output import console, print_json, text
 from otel_toolcall_eval.cli.parser import PROGRAM
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, SCENARIOS, SERVICE_NAME
 from otel_toolcall_eval.errors import ToolCallEvalError
@@ -120,6 +120,10 @@ def _read_records(process: subprocess.Popen[str], lines: queue.Queue[Record]) ->
 
 def _play(endpoint: str, out: Console | None) -> dict[str, Scenario]:
     """Let the agent run through all scenarios; returns them by trace ID."""
+    # What is set for the user's own agent would change this one: limits on attributes, a disabled SDK, a proxy before 127.0.0.1.
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        del os.environ[name]
+    os.environ["no_grpc_proxy"] = endpoint.rpartition(":")[0]  # noqa: SIM112 - the name that gRPC reads
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - slow to import
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider  # noqa: PLC0415
@@ -168,10 +172,11 @@ def _collect(lines: queue.Queue[Record], runs: Mapping[str, Scenario], out: Cons
 
 
 def _show(out: Console, runs: Mapping[str, Scenario], verdicts: Mapping[str, Sequence[Record]]) -> None:
-    from rich.markup import escape  # noqa: PLC0415 - an extra
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - an extra
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table(title="\nHow the agent used its tools", header_style="bold", title_justify="left")
+    out.print("\n[bold]How the agent used its tools[/]")
+    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for title in ("run", "criteria"):
         table.add_column(title)
     for title in ("count", "order", "args", "output"):
@@ -179,11 +184,11 @@ def _show(out: Console, runs: Mapping[str, Scenario], verdicts: Mapping[str, Seq
     for trace_id, scenario in runs.items():
         by_name = {record["evaluator"]: record for record in verdicts[trace_id]}
         cells = [f"[{STYLES[str(by_name[name]['label'])]}]{_score(by_name[name])}[/]" for name in EVALUATORS]
-        table.add_row(escape(scenario.title), escape(scenario.criteria), *cells)
+        table.add_row(text(scenario.title), text(scenario.criteria), *cells)
     out.print(table)
     spoiled, scenario = list(runs.items())[-1]
     out.print(
-        f"\n[bold]Why the {escape(scenario.title)} scores as it does[/] (a wrong city, a doubled call, a swapped order, a wrong output):"
+        f"\n[bold]Why the {text(scenario.title)} scores as it does[/] (a wrong city, a doubled call, a swapped order, a wrong output):"
     )
     for record in verdicts[spoiled]:
         out.print(f"\n  [bold]{record['evaluator']}[/] {_score(record)}")

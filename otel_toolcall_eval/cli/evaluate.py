@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.cli.output import console, print_json, remark
+from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
 from otel_toolcall_eval.cli.recorded import criteria_sources, load, read_pipeline
 from otel_toolcall_eval.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.criteria import Reach
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
+from otel_toolcall_eval.settings.service import ShownValues
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 
 SHOWN_NAMES = 10
+MAX_ROWS = 200
 STYLES = {Label.PASS: "green", Label.FAIL: "bold red", Label.INCONCLUSIVE: "yellow"}
 
 
@@ -36,16 +39,19 @@ def run(arguments: argparse.Namespace) -> int:
     remark(warnings)
     problems = read_pipeline(arguments.traces, pipeline)
     reports = pipeline.drain(now_ns=0, trigger=Trigger.RECORDED)
-    document = {"traces": [_trace(report) for report in reports], "summary": summary(reports, pipeline.criteria)}
+    totals = summary(reports, pipeline.criteria)
     if arguments.format == "json":
-        print_json(document)
+        print_json({"traces": [_trace(report) for report in reports], "summary": totals})
     else:
-        _print_table(reports)
-        _print_summary(document["summary"])  # type: ignore[arg-type]
+        _print_table(reports, with_values=settings.show_values is not ShownValues.OFF)
+        _print_summary(totals)
     if reports or not problems:  # else it's said already why there is nothing
         problems += _unjudged(reports, pipeline.criteria)
     remark(problems, "error")
-    return 2 if problems else _exit_code(reports, allow_inconclusive=arguments.allow_inconclusive)
+    if problems:
+        return 2
+    unmet = arguments.require_all and totals["unused_criteria"]
+    return 1 if unmet else _exit_code(reports, allow_inconclusive=arguments.allow_inconclusive)
 
 
 def summary(reports: Sequence[TraceReport], criteria: Sequence[CriteriaSet]) -> dict[str, object]:
@@ -67,7 +73,7 @@ def _trace(report: TraceReport) -> dict[str, object]:
         "agent": report.agent,
         "results": [_result(verdict) for verdict in report.verdicts],
         "unknown_criteria": report.unknown_criteria,
-        "hints": report.extraction.hints,
+        "hints": _hints(report),
     }
 
 
@@ -132,48 +138,64 @@ def _present(reports: Sequence[TraceReport]) -> str:
     return f"the traces come from {', '.join(services[:5])}, their roots are named {', '.join(sorted({span.name for span in spans})[:5])}"
 
 
-def _print_table(reports: Sequence[TraceReport]) -> None:
-    from rich.markup import escape  # noqa: PLC0415 - an extra
-    from rich.table import Table  # noqa: PLC0415
+def _print_table(reports: Sequence[TraceReport], *, with_values: bool) -> None:
+    from rich.table import Table  # noqa: PLC0415 - an extra
 
     out = console()
+    given = [(report, verdict) for report in reports for verdict in report.verdicts]
     table = Table(title=None, header_style="bold")
     for title in ("trace", "criteria", "evaluator"):
         table.add_column(title, overflow="fold")
     table.add_column("score", justify="right")
     table.add_column("label")
-    for report in reports:
-        for verdict in report.verdicts:
-            score = "-" if verdict.emitted_score is None else f"{verdict.emitted_score:.4g}"
-            style = STYLES[verdict.label]
-            table.add_row(
-                report.trace_id.hex()[:16],
-                escape(verdict.criteria),
-                escape(verdict.evaluator),
-                score,
-                f"[{style}]{verdict.label.value}[/]",
-            )
+    # Nobody reads thousands of rows, and drawing them takes longer than judging: what did not pass goes first.
+    shown = given if len(given) <= MAX_ROWS else sorted(given, key=lambda pair: pair[1].label is Label.PASS)[:MAX_ROWS]
+    for report, verdict in shown:
+        score = "-" if verdict.emitted_score is None else f"{verdict.emitted_score:.4g}"
+        label = f"[{STYLES[verdict.label]}]{verdict.label.value}[/]"
+        table.add_row(report.trace_id.hex()[:16], text(verdict.criteria), text(verdict.evaluator), score, label)
     if table.row_count:
         out.print(table)
-    for report in reports:
-        for verdict in report.verdicts:
-            if verdict.label is not Label.PASS:
-                why = verdict.score.justification.explain() if verdict.score else "the evaluator failed; please report it"
-                reasons = f" ({', '.join(doubt.value for doubt in verdict.doubts)})" if verdict.doubts else ""
-                out.print(
-                    f"[{STYLES[verdict.label]}]{verdict.label.value}[/] {report.trace_id.hex()[:16]} "
-                    f"{escape(verdict.criteria)} / {escape(verdict.evaluator)}: {escape(why)}{reasons}",
-                    soft_wrap=True,
-                )
-        for hint in report.extraction.hints:
-            out.print(f"[cyan]hint[/] {report.trace_id.hex()[:16]}: {escape(hint)}", soft_wrap=True)
+    if len(given) > len(shown):
+        out.print(f"and {len(given) - len(shown)} more; --format json has them all", markup=False)
+    for report, verdict in shown:
+        if verdict.label is not Label.PASS:
+            _print_reason(report, verdict, with_values=with_values)
+    for report in reports[:MAX_ROWS]:
+        for hint in _hints(report):
+            out.print(f"[cyan]hint[/] {report.trace_id.hex()[:16]}: {text(hint)}", soft_wrap=True)
+
+
+def _print_reason(report: TraceReport, verdict: Verdict, *, with_values: bool) -> None:
+    out = console()
+    why = verdict.score.justification.explain() if verdict.score else "the evaluator failed; please report it"
+    reasons = f" ({', '.join(doubt.value for doubt in verdict.doubts)})" if verdict.doubts else ""
+    out.print(
+        f"[{STYLES[verdict.label]}]{verdict.label.value}[/] {report.trace_id.hex()[:16]} "
+        f"{text(verdict.criteria)} / {text(verdict.evaluator)}: {text(why)}{reasons}",
+        soft_wrap=True,
+    )
+    if with_values and verdict.score:
+        for key, value in verdict.score.justification.details().items():
+            lines = [f"{name}: {line}" for name, line in value.items()] if isinstance(value, Mapping) else [f"{key}: {value}"]
+            for line in lines:
+                out.print(f"    {text(line)}", soft_wrap=True)
+
+
+def _hints(report: TraceReport) -> Sequence[str]:
+    """Return what a user should know of a trace; above all that nothing was read out of it, since "not called" scores 1.0 then."""
+    extraction = report.extraction
+    if report.unbound or extraction.calls or extraction.hints:
+        return extraction.hints
+    return [f"no tool call was read from its {len(extraction.ignored)} spans; `calls` says why"]
 
 
 def _print_summary(totals: Mapping[str, object]) -> None:
     unused = totals["unused_criteria"]
     console().print(
-        f"{totals['traces']} traces, {totals['evaluations']} evaluations: "
-        f"{totals['pass']} pass, {totals['fail']} fail, {totals['inconclusive']} inconclusive; {totals['unbound']} traces unbound"
+        f"{counted(totals['traces'], 'trace')}, {counted(totals['evaluations'], 'evaluation')}: "
+        f"{totals['pass']} pass, {totals['fail']} fail, {totals['inconclusive']} inconclusive; "
+        f"{counted(totals['unbound'], 'trace')} unbound"
         + (f"; criteria that no trace met: {', '.join(map(str, unused))}" if isinstance(unused, list) and unused else ""),
         soft_wrap=True,
         markup=False,

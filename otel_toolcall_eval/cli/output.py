@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import Problem, SettingsError
+from otel_toolcall_eval.values.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +35,18 @@ def console() -> Console:
     return made
 
 
+def text(value: str) -> str:
+    """Return recorded text for a table or a line with markup: nothing in it is taken as a command by rich or by the terminal."""
+    from rich.markup import escape  # noqa: PLC0415 - an extra
+
+    return escape(printable(value))
+
+
+def counted(number: object, noun: str) -> str:
+    """Return a number with its noun in the right form."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def print_json(document: object) -> None:
     """Write a document to standard output as strict JSON."""
     json.dump(json_ready(document), sys.stdout, indent=2, allow_nan=False)
@@ -43,7 +56,7 @@ def print_json(document: object) -> None:
 def remark(problems: Iterable[Problem], kind: str = "warning") -> None:
     """Write problems to standard error, one a line."""
     for problem in problems:
-        sys.stderr.write(f"{kind}: {problem}\n")
+        sys.stderr.write(printable(f"{kind}: {problem}") + "\n")
 
 
 def json_ready(value: object) -> object:

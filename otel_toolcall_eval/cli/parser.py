@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, NoReturn
 
+from otel_toolcall_eval.cli.output import console
 from otel_toolcall_eval.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     _schema(commands)
     _demo(commands)
     _healthcheck(commands)
+    _traces(commands)
     return parser
 
 
@@ -60,6 +62,8 @@ def run(arguments: Sequence[str]) -> int:
         ToolCallEvalError: the input can't be used.
     """
     parsed = build_parser().parse_args(arguments)
+    if getattr(parsed, "format", None) == "table":
+        console()  # says in words that rich is missing, before any work is done
     command = import_module(f"otel_toolcall_eval.cli.{parsed.module}")
     code: int = command.run(parsed)
     return code
@@ -111,6 +115,7 @@ def _evaluate(commands: Commands[_Parser]) -> None:
     parser.add_argument("--criteria", metavar="PATH", action="append", default=[], help="criteria file or folder; may be repeated")
     _add_settings(parser)
     _add_format(parser)
+    parser.add_argument("--require-all", action="store_true", help="exit 1 if some criteria met no trace, as after a typo in `match`")
     parser.add_argument("--allow-inconclusive", action="store_true", help="exit 0 although some verdicts are inconclusive")
 
 
@@ -119,11 +124,18 @@ def _calls(commands: Commands[_Parser]) -> None:
         commands,
         "calls",
         "show the tool calls that are read out of recorded traces, and why other spans are none",
-        "  otel-toolcall-eval calls traces.jsonl\n  otel-toolcall-eval calls traces.jsonl --format json\n",
+        "  otel-toolcall-eval calls traces.jsonl\n"
+        "  otel-toolcall-eval calls traces.jsonl --explain\n"
+        "  otel-toolcall-eval calls traces.jsonl logs.jsonl --format json\n",
     )
     _add_traces(parser)
     _add_settings(parser)
     _add_format(parser)
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="say of each span which dialects read it, where each field was found, and why it counts or not",
+    )
 
 
 def _check(commands: Commands[_Parser]) -> None:
@@ -165,7 +177,20 @@ def _healthcheck(commands: Commands[_Parser]) -> None:
         "  otel-toolcall-eval healthcheck\n  otel-toolcall-eval healthcheck --url http://127.0.0.1:4318/readyz\n",
     )
     parser.add_argument("--url", metavar="URL", help="what to ask (default: /readyz of the HTTP address in settings and environment)")
+    parser.add_argument("--config", metavar="FILE", help="settings of the sidecar, for its address")
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=2.0, help="give up after this long (default 2)")
+
+
+def _traces(commands: Commands[_Parser]) -> None:
+    parser = _command(
+        commands,
+        "traces",
+        "show which traces a running sidecar holds, why each waits, and until when",
+        "  otel-toolcall-eval traces\n  otel-toolcall-eval traces --url http://127.0.0.1:4318 --format json\n",
+    )
+    parser.add_argument("--url", metavar="URL", help="the sidecar's HTTP address (default: that of settings and environment)")
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, default=10.0, help="give up after this long (default 10)")
+    _add_format(parser)
 
 
 def _add_traces(parser: _Parser) -> None:
@@ -173,7 +198,7 @@ def _add_traces(parser: _Parser) -> None:
         "traces",
         metavar="TRACES",
         nargs="+",
-        help="recorded spans: OTLP/JSON, JSON lines or protobuf, gzipped or not; a folder; - for standard input",
+        help="recorded spans, also with log records: OTLP/JSON, JSON lines or protobuf, gzipped or not; a folder; - for standard input",
     )
 
 

@@ -19,9 +19,12 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty() or total <= 0:
         yield lambda _done: None
         return
-    from rich.console import Console  # noqa: PLC0415 - an extra, and slow to import
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-
+    try:
+        from rich.console import Console  # noqa: PLC0415 - an extra, and slow to import
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    except ImportError:
+        yield lambda _done: None
+        return
     bar = Progress(TextColumn(title), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
     task = bar.add_task(title, total=total)
     started = time.monotonic()

@@ -71,7 +71,14 @@ def read_spans(paths: Sequence[str], extractor: Extractor) -> tuple[dict[bytes, 
 def _requests(
     paths: Sequence[str], projection: Projection, problems: list[Problem], logs: Callable[[DecodedLogs], None]
 ) -> Iterator[DecodedTraces]:
-    total = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
+    total = sum(file.stat().st_size for path in paths for file in _files(Path(path)))
     with progress("reading", total) as advance:
         for path in paths:
             yield from read_traces(path, projection, problems=problems, progress=advance, logs=logs)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from (file for file in path.rglob("*") if file.is_file())
+    elif path.is_file():
+        yield path

@@ -6,9 +6,11 @@ import json
 import logging
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.emission.otlp import without_credentials
 from otel_toolcall_eval.errors import Problem, SettingsError
 from otel_toolcall_eval.settings.environment import PREFIX
 from otel_toolcall_eval.settings.service import LogFormat, Profile, load_settings
@@ -26,28 +28,38 @@ SHOWN_SETS = 6
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal; 0 after a clean end."""
+    """Serve until a signal; 0, and a log line if something could not be judged or sent in time."""
     settings = _settings(arguments)
     _configure_logging(settings)
     sidecar = Sidecar(settings, console=build_console(arguments.verdicts, settings))
-    sidecar.start()
+    with sidecar.signals():
+        sidecar.start()
+        _tell(sidecar, arguments.verdicts)
+        done = sidecar.run()
+    if not done:
+        logging.getLogger(__name__).error("ended before everything was judged and sent; raise completion.shutdown_timeout")
+    return 0  # supervisors take another code for a crash, and would start us again
+
+
+def _tell(sidecar: Sidecar, verdicts: str) -> None:
+    """Say that it's ready, to people and to programs."""
+    settings = sidecar.settings
     for warning in (*settings.warnings, *sidecar.parts.criteria.warnings):
         logging.getLogger(__name__).warning("%s", warning)
-    if arguments.verdicts == "json":
+    if verdicts == "json":
         sys.stdout.write(json.dumps({"event": "ready", "grpc": sidecar.grpc_address, "http": sidecar.http_address}) + "\n")
         sys.stdout.flush()
     if settings.log.format is LogFormat.TEXT:
-        sys.stderr.write(greeting(sidecar, verdicts=arguments.verdicts != "off"))
+        sys.stderr.write(greeting(sidecar, verdicts=verdicts != "off"))
     else:
         logging.getLogger(__name__).info("ready", extra={"grpc": sidecar.grpc_address, "http": sidecar.http_address})
-    sidecar.run()
-    return 0
 
 
 def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
     """Return what somebody who has just started a sidecar wants to know, next steps included."""
     settings, sets = sidecar.settings, sidecar.parts.criteria.sets
     targets = sidecar.parts.providers.targets.values()
+    shown = sorted({without_credentials(target.endpoint) for target in targets})
     names = ", ".join(found.name for found in sets[:SHOWN_SETS]) + (", ..." if len(sets) > SHOWN_SETS else "")
     where = ", ".join(str(source.path) for source in settings.criteria)
     wait = settings.completion.wait_after_root_ns / 1e9
@@ -56,8 +68,7 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
         f"  receives  OTLP/gRPC on {sidecar.grpc_address}, OTLP/HTTP on http://{sidecar.http_address} (protobuf and JSON)",
         f"  criteria  {len(sets)} from {where}: {names}" if sets else "  criteria  none: every trace will be counted as unbound",
         f"  judges    a trace {wait:g} s after its root span and its last span",
-        f"  scores    http://{sidecar.http_address}/metrics"
-        + ("; OTLP to " + ", ".join(sorted({target.endpoint for target in targets})) if targets else "; not sent by OTLP"),
+        f"  scores    http://{sidecar.http_address}/metrics" + (f"; OTLP to {', '.join(shown)}" if shown else "; not sent by OTLP"),
     ]
     steps = []
     if not sets:
@@ -85,11 +96,12 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 class _JsonFormatter(logging.Formatter):
     """One JSON object a line, with the fields of ``extra``."""
 
+    converter = time.gmtime  # type: ignore[assignment]  # declared narrower than it is
     _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {key: value for key, value in vars(record).items() if key not in self._KNOWN}
-        line = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"), "level": record.levelname.lower(), "message": record.getMessage()}
+        line = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%SZ"), "level": record.levelname.lower(), "message": record.getMessage()}
         return json.dumps({**line, **fields}, default=str)
 
 

@@ -102,6 +102,8 @@ def event_attributes(report: TraceReport, verdict: Verdict, *, values: ExplainVa
         attributes[names.ERROR_TYPE.name] = clean_name(verdict.failure.error_type)
     if text := explanation(verdict, values=values):
         attributes[names.EXPLANATION.name] = text
+    if report.conversation_id is not None:
+        attributes[names.CONVERSATION_ID.name] = clean_name(report.conversation_id)
     return attributes
 
 
@@ -134,6 +136,8 @@ def span_attributes(report: TraceReport) -> EventAttributes:
         attributes[names.COMPLETENESS_REASONS.name] = tuple(doubt.value for doubt in report.doubts)
     if report.agent is not None:
         attributes[names.AGENT_NAME.name] = clean_name(report.agent)
+    if report.conversation_id is not None:
+        attributes[names.CONVERSATION_ID.name] = clean_name(report.conversation_id)
     return attributes
 
 

@@ -48,6 +48,7 @@ SCORE_VALUE: Final = Attribute(name="gen_ai.evaluation.score.value", origin=Orig
 SCORE_LABEL: Final = Attribute(name="gen_ai.evaluation.score.label", origin=Origin.CONVENTIONS)
 EXPLANATION: Final = Attribute(name="gen_ai.evaluation.explanation", origin=Origin.CONVENTIONS)
 ERROR_TYPE: Final = Attribute(name="error.type", origin=Origin.CONVENTIONS)
+CONVERSATION_ID: Final = Attribute(name="gen_ai.conversation.id", origin=Origin.CONVENTIONS)
 # The only attribute of metrics that a span can choose freely, so its bound is the narrowest.
 AGENT_NAME: Final = Attribute(name="gen_ai.agent.name", origin=Origin.CONVENTIONS, limit=100)
 TOOL_NAME: Final = Attribute(name="gen_ai.tool.name", origin=Origin.CONVENTIONS, limit=500)  # from criteria, never from a span
@@ -177,6 +178,12 @@ TRACES_UNBOUND: Final = Instrument(
     description="Traces that no criteria apply to.",
     attributes=(TRIGGER, COMPLETENESS),
 )
+TRACES_LINKED: Final = Instrument(
+    name="toolcall_eval.traces.linked",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{trace}",
+    description="Traces with a link to another trace, or with the conversation of another trace; each is judged by itself.",
+)
 DECISION_DELAY: Final = Instrument(
     name="toolcall_eval.decision.delay",
     kind=Kind.HISTOGRAM,
@@ -214,10 +221,28 @@ SPANS_RECEIVED: Final = _spans("received", "Spans that arrived, whatever became 
 SPANS_RELEVANT: Final = _spans("relevant", "Spans that were kept because a verdict may depend on them.")
 SPANS_IGNORED: Final = _spans("ignored", "Spans that no verdict depends on.")
 SPANS_LATE: Final = _spans("late", "Spans that came after their trace was decided; they are counted as relevant or ignored too.")
-SPANS_DROPPED: Final = _spans("dropped", "Spans that were not kept, to stay within the bounds; they are counted as relevant or ignored too.")
+SPANS_DROPPED: Final = _spans(
+    "dropped", "Spans that were not kept, to stay within the bounds; they are counted as relevant or ignored too."
+)
 SPANS_DUPLICATE: Final = _spans("duplicate", "Second copies of spans.")
 SPANS_CONFLICT: Final = _spans("conflict", "Second spans with the ID of another one and other content.")
 SPANS_REJECTED: Final = _spans("rejected", "Spans that could not be used; the sender was told.", REASON)
+
+
+def _log_records(name: str, description: str, *attributes: Attribute) -> Instrument:
+    return Instrument(
+        name=f"toolcall_eval.log_records.{name}",
+        kind=Kind.OBSERVABLE_COUNTER,
+        unit="{record}",
+        description=description,
+        attributes=attributes,
+    )
+
+
+LOG_RECORDS_RECEIVED: Final = _log_records("received", "Log records that arrived, whatever became of them.", TRANSPORT)
+LOG_RECORDS_IGNORED: Final = _log_records("ignored", "Log records that no dialect asks for.", TRANSPORT)
+LOG_RECORDS_JOINED: Final = _log_records("joined", "Log records that said something of a span, or showed a call.")
+LOG_RECORDS_DROPPED: Final = _log_records("dropped", "Log records that were asked for and given up.", REASON)
 REQUESTS_REFUSED: Final = Instrument(
     name="toolcall_eval.requests.refused",
     kind=Kind.OBSERVABLE_COUNTER,
@@ -250,6 +275,7 @@ RECORDED: Final = (
 OBSERVED: Final = (
     TRACES_ACTIVE,
     TRACES_MEMORY,
+    TRACES_LINKED,
     SPANS_RECEIVED,
     SPANS_RELEVANT,
     SPANS_IGNORED,
@@ -258,6 +284,10 @@ OBSERVED: Final = (
     SPANS_DUPLICATE,
     SPANS_CONFLICT,
     SPANS_REJECTED,
+    LOG_RECORDS_RECEIVED,
+    LOG_RECORDS_IGNORED,
+    LOG_RECORDS_JOINED,
+    LOG_RECORDS_DROPPED,
     REQUESTS_REFUSED,
     FAILURES,
 )

@@ -89,12 +89,16 @@ def find_target(signal: Signal, settings: OtlpSettings, environ: Mapping[str, st
     port = _port(origin, endpoint)
     wanted = _first((f"OTEL_EXPORTER_OTLP_{name}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"), environ, f"{_FILE}.protocol", settings.protocol)
     protocol = _protocol(*wanted) if wanted else OtlpProtocol.HTTP if port == _HTTP_PORT else OtlpProtocol.GRPC
-    if protocol is OtlpProtocol.HTTP:
-        if not endpoint.startswith(("http://", "https://")):
-            raise SettingsError(where=origin, what=f"{endpoint!r} is no URL", fix="write http://host:4318 or https://host:4318")
-        if origin != own:  # only the signal's own variable is taken as it is
-            endpoint = f"{endpoint.removesuffix('/')}/v1/{signal.value}"
+    if protocol is OtlpProtocol.HTTP and origin != own:  # only the signal's own variable is taken as it is
+        endpoint = f"{endpoint.removesuffix('/')}/v1/{signal.value}"
     return Target(signal=signal, endpoint=endpoint, protocol=protocol, origin=origin)
+
+
+def without_credentials(endpoint: str) -> str:
+    """Return an endpoint that can be shown: without the user and password that may stand before its host."""
+    scheme, separator, rest = endpoint.rpartition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def is_own_address(target: Target, listening: Iterable[tuple[str, int]]) -> bool:
@@ -165,13 +169,15 @@ def _protocol(origin: str, text: str) -> OtlpProtocol:
 
 def _port(origin: str, endpoint: str) -> int | None:
     try:
-        split = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
-        valid = split.scheme in ("", "http", "https") and bool(split.hostname)
+        split = urlsplit(endpoint)
+        # Without a scheme the gRPC exporter would speak TLS, and fail in words that help nobody.
+        valid = split.scheme in ("http", "https") and bool(split.hostname)
         port = split.port
     except ValueError:  # a port that is no number, brackets that do not close
         valid, port = False, None
     if not valid:
-        raise SettingsError(where=origin, what=f"{endpoint!r} is no endpoint", fix="write it like http://collector:4317")
+        what = f"{without_credentials(endpoint)!r} is no endpoint"
+        raise SettingsError(where=origin, what=what, fix="write it like http://collector:4317, or https:// with TLS")
     return port
 
 

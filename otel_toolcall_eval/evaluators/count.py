@@ -41,7 +41,7 @@ _WORDS: Final = {
 _MAX_TOLD: Final = 5  # failed counts that the explanation names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CountJustification:
     """The counts behind a score. ``actual`` holds one count for each expectation."""
 
@@ -55,6 +55,10 @@ class CountJustification:
             wanted.tool: f"Actual: {count}, Expected: {_sign(wanted.operator)}{wanted.count}, Score: {float(_holds(wanted, count))}"
             for wanted, count in zip(self.expectations, self.actual, strict=True)
         }
+
+    def __repr__(self) -> str:
+        """Return the details, so that printing a result shows what the guides show."""
+        return f"{type(self).__name__}({self.details()})"
 
     def details(self) -> Mapping[str, object]:
         """Return the entries under the guide's name."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from otel_toolcall_eval.evaluators.clocks import common_in_any_order
 from otel_toolcall_eval.evaluators.lcs import align
 from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
 from otel_toolcall_eval.evaluators.parallel import best_order, find_runs
 from otel_toolcall_eval.evaluators.plans import Plans
 from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel
 from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome, Score
+from otel_toolcall_eval.model.trace import Doubt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,6 +70,10 @@ class OrderJustification:
         if self._note is None:
             self._note = self._find_note()
         return self._note
+
+    def __repr__(self) -> str:
+        """Return the details, so that printing a result shows what the guides show."""
+        return f"{type(self).__name__}({self.details()})"
 
     def details(self) -> Mapping[str, object]:
         """Return the three sequences under the guide's names, and the note, if there is one, as ``parallel_note``."""
@@ -135,6 +141,8 @@ class OrderEvaluator:
           nothing may be missing, and it stays what it is. With ``Parallel.ANY`` and m < n a missing call may overlap any
           recorded ones and so join them to one run: it is enough that each of them answers to an expected name of its own.
 
+        Where clocks disagree (``log.clocks``), the bounds span all orders that the calls may have had; see ``clocks``.
+
         Cost: see ``align``, and ``best_order`` with ``Parallel.ANY``.
         """
         names = self._plans.of(criteria)
@@ -153,13 +161,30 @@ class OrderEvaluator:
             lowest = _share(align(fits, total), len(calls), criteria) if in_runs else value
             highest = 1.0
         outcomes = _outcomes(criteria.expected, fits, pairs)
+        doubts: tuple[Doubt, ...] = ()
+        if log.clocks:
+            before = lowest, highest
+            lowest, highest = _bounds_without_order(log, criteria, fits, (lowest, highest))
+            doubts = (Doubt.CLOCK_SKEW,) if (lowest, highest) != before else ()
         return Score(
             value=value,
             lowest=lowest,
             highest=highest,
             justification=OrderJustification(criteria=criteria, calls=calls, fits=fits, pairs=pairs, outcomes=outcomes),
             outcomes=outcomes,
+            doubts=doubts,
         )
+
+
+def _bounds_without_order(log: CallLog, criteria: OrderCriteria, fits: Sequence[int], bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return the bounds where the clocks of the calls disagree; never narrower than ``bounds``, which hold if they agreed."""
+    total, calls = len(criteria.expected), len(fits)
+    least, greatest = common_in_any_order(log, fits, total, free=criteria.parallel is Parallel.ANY)
+    if criteria.strict:
+        if log.open_ended:
+            return 0.0, max(bounds[1], float(calls < total and greatest == calls))
+        return float(least == total == calls), float(greatest == total == calls)
+    return min(bounds[0], least / total), max(bounds[1], greatest / total)
 
 
 def _plan(criteria: OrderCriteria) -> Mapping[str, int]:

@@ -80,6 +80,10 @@ class PairingJustification(ABC):
             entries[label] = f"Actual: {actual}, Expected: {self._render_expected(position)}, Score: {score}"
         return entries
 
+    def __repr__(self) -> str:
+        """Return the details, so that printing a result shows what the guides show."""
+        return f"{type(self).__name__}({self.details()})"
+
     def details(self) -> Mapping[str, object]:
         """Return the entries under the guide's name."""
         return {self.key: self.entries}

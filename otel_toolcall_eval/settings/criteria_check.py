@@ -14,8 +14,9 @@ from otel_toolcall_eval.settings.shape import Shape, check, member, place_of
 from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.model.criteria import Criteria
     from otel_toolcall_eval.settings.criteria_shapes import ConfigShape
 
@@ -99,14 +100,23 @@ def says_nothing(default: object) -> bool:
     return isinstance(default, dict) and all(value in ([], {}) for value in default.values())
 
 
-def build_check(evaluator: str, config: Mapping[str, object] | None, criteria: Mapping[str, object] | None) -> Check:
+def build_check(
+    evaluator: str,
+    config: Mapping[str, object] | None,
+    criteria: Mapping[str, object] | None,
+    *,
+    tolerant: bool = True,
+    warn: Callable[[Problem], None] | None = None,
+) -> Check:
     """Build a check from the mappings that the evaluator guides use.
 
     Args:
         evaluator: its ID (``tool-call-count``, with or without ``uipath-``) or class name (``ToolCallCountEvaluator``).
-        config: the guides' configuration, in either spelling; unknown keys are ignored; None is the same as {}.
+        config: the guides' configuration, in either spelling; None is the same as {}.
         criteria: the guides' criteria, in either spelling; with None or {} the configuration's default criteria hold.
             Values are copied, so that changing the mappings later changes nothing.
+        tolerant: unknown keys are ignored, as the guides' own form has it; False makes them errors.
+        warn: is told what was ignored.
 
     Returns:
         The check, under the name that the configuration gives, else under the evaluator's class name.
@@ -117,26 +127,34 @@ def build_check(evaluator: str, config: Mapping[str, object] | None, criteria: M
     Source: the four evaluator guides; SEMANTICS, section 4.
     """
     findings = Findings()
-    configured = _configured(evaluator, config, findings)
+    configured = _configured(evaluator, config, findings, tolerant=tolerant)
     raw = to_plain(criteria, configured.place, findings, from_code=True)
     chosen = configured.default
     if raw is not None and raw != {} and not findings.problems:
-        chosen = criteria_of(configured.config, raw, configured.place, findings, tolerant=True)
+        chosen = criteria_of(configured.config, raw, configured.place, findings, tolerant=tolerant)
     findings.raise_any(CriteriaError)
+    _tell(findings, warn)
     if chosen is None:
         what = "there are no criteria, and no default criteria"
         raise CriteriaError(where=str(configured.place), what=what, fix="give evaluation criteria")
     return configured.check(chosen)
 
 
-def check_config(evaluator: str, config: Mapping[str, object] | None) -> None:
-    """Raise CriteriaError if ``build_check`` would refuse this configuration whatever the criteria."""
+def check_config(evaluator: str, config: Mapping[str, object] | None, *, warn: Callable[[Problem], None] | None = None) -> None:
+    """Raise CriteriaError if ``build_check`` would refuse this configuration whatever the criteria; ``warn`` is told what it ignores."""
     findings = Findings()
-    _configured(evaluator, config, findings)
+    _configured(evaluator, config, findings, tolerant=True)
     findings.raise_any(CriteriaError)
+    _tell(findings, warn)
 
 
-def _configured(name: str, config: Mapping[str, object] | None, findings: Findings) -> Evaluator:
+def _tell(findings: Findings, warn: Callable[[Problem], None] | None) -> None:
+    if warn is not None:
+        for warning in findings.warnings:
+            warn(warning)
+
+
+def _configured(name: str, config: Mapping[str, object] | None, findings: Findings, *, tolerant: bool) -> Evaluator:
     kind = referred(name)
     if not isinstance(kind, EvaluatorType):
         fix = use_one_of(name, [*BY_ID, *(kind.class_name for kind in BY_ID.values())])
@@ -144,7 +162,7 @@ def _configured(name: str, config: Mapping[str, object] | None, findings: Findin
     place = Place(origin="", shown=(_name_in(config) or kind.class_name,))
     raw = to_plain(config, place, findings, from_code=True)
     findings.raise_any(CriteriaError)  # what was not copied whole would be complained about again
-    return configure(kind, raw, place, findings, key=kind.class_name, name=None, tolerant=True)
+    return configure(kind, raw, place, findings, key=kind.class_name, name=None, tolerant=tolerant)
 
 
 def _name_in(config: object) -> str | None:

@@ -30,7 +30,8 @@ _LISTS = {f"{PREFIX}{name.upper()}": name for name in ("criteria", "dialects")}
 
 def _paths() -> Mapping[str, tuple[str, ...]]:
     leaves: list[tuple[str, ...]] = [(section, name) for section, shape in SECTIONS.items() for name in shape.model_fields]
-    leaves += [("export", "otlp", name) for name in OtlpShape.model_fields]
+    leaves.remove(("completion", "root"))
+    leaves += [("completion", "root", "name"), *(("export", "otlp", name) for name in OtlpShape.model_fields)]
     return {PREFIX + "_".join(leaf).upper(): leaf for leaf in leaves}
 
 

@@ -59,6 +59,8 @@ _COMPLETION = {
     "completion.trace_timeout": "trace_timeout_ns",
     "completion.late_span_window": "late_span_window_ns",
     "completion.max_revisions": "max_revisions",
+    "completion.unit": "unit",
+    "completion.root": "root",
 }
 _BUFFER = {
     "limits.num_traces": "num_traces",

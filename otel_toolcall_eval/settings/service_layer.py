@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from otel_toolcall_eval.assembly.span_kinds import RootCondition
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource
 from otel_toolcall_eval.settings.fields import kind_of
-from otel_toolcall_eval.settings.service_shapes import SECTIONS, CriteriaEntryShape, OtlpShape, ServiceShape
+from otel_toolcall_eval.settings.service_shapes import SECTIONS, CriteriaEntryShape, OtlpShape, RootShape, ServiceShape
 from otel_toolcall_eval.settings.shape import Shape, check, member, place_of
 from otel_toolcall_eval.settings.suggestion import quoted
 
@@ -34,6 +35,9 @@ def read_layer(raw: object, place: Place, findings: Findings, *, folder: Path, c
     for section in () if shape is None else SECTIONS:
         values.update(_given(section, getattr(shape, section)))
     values.pop("export.otlp", None)
+    root = values.get("completion.root")
+    if isinstance(root, RootShape):
+        values["completion.root"] = _root(root, place.at("completion", "root"), findings)
     # These two are looked at even if the rest is faulty, so that a user sees all faults at once.
     otlp = member(member(raw, "export"), "otlp")
     if otlp is not None:
@@ -52,6 +56,16 @@ def _given(section: str, shape: Shape | None) -> Iterator[tuple[str, object]]:
         value = getattr(shape, name)
         if value is not None:
             yield f"{section}.{name}", value
+
+
+def _root(shape: RootShape, place: Place, findings: Findings) -> RootCondition:
+    attributes = []
+    for key, value in shape.attributes.items():
+        if isinstance(value, str | int | float):
+            attributes.append((key, value))
+        else:
+            findings.problem(place.at("attributes", key), f"this is {kind_of(value)}", "write text, a number, true or false")
+    return RootCondition(name=shape.name, attributes=tuple(attributes))
 
 
 def _otlp(raw: object, place: Place, findings: Findings, context: object) -> Mapping[str, object]:

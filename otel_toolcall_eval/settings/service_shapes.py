@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from otel_toolcall_eval.settings.fields import Flag, GivenNames, Name, Whatever, choice, schema_of
+from otel_toolcall_eval.assembly.completion import Unit
+from otel_toolcall_eval.settings.fields import Flag, GivenNames, Name, Object, Whatever, choice, schema_of
 from otel_toolcall_eval.settings.profile import LogFormat, LogLevel, OtlpProtocolName, ShownValues
 from otel_toolcall_eval.settings.shape import Shape
 from otel_toolcall_eval.settings.units import (  # noqa: TC001 - pydantic reads the annotations at run time
@@ -37,6 +38,13 @@ class ListenShape(Shape):
     insecure: Flag | None = Field(default=None, description="Listen also where other machines reach us, without TLS.")
 
 
+class RootShape(Shape):
+    """Spans that are roots although they have a parent; all that is given has to hold."""
+
+    name: Name | None = Field(default=None, description="Exact name of the span.")
+    attributes: Object = Field(default={}, description="Attributes that the span has to have: text, numbers, true or false.")
+
+
 class CompletionShape(Shape):
     """When a trace is judged."""
 
@@ -47,6 +55,10 @@ class CompletionShape(Shape):
     late_span_window: Duration | None = Field(default=None, description="How long after a verdict late spans may revise it.")
     max_revisions: Natural | None = Field(default=None, description="Most revisions of one verdict.")
     shutdown_timeout: Duration | None = Field(default=None, description="Most that shutting down may take.")
+    unit: Annotated[Unit, choice(Unit), schema_of(Unit)] | None = Field(
+        default=None, description="What is judged: a trace, or each agent run."
+    )
+    root: RootShape | None = Field(default=None, description="Spans that are roots although they have a parent.")
 
 
 class LimitsShape(Shape):

@@ -106,8 +106,8 @@ def test_evaluate_judges_and_ends_accordingly(  # noqa: PLR0917 - the columns of
 def test_evaluate_explains_what_failed_to_people(run: Callable[..., Run], tmp_path: Path, policy: Path) -> None:
     code, out, _ = run("evaluate", write(tmp_path / "t.json", request(ROOT, SEARCH, DELETE)), "--criteria", policy)
     assert code == 1
-    assert "delete_all: called once, expected" in out or "delete_all: called 1" in out
-    assert "1 traces, 1 evaluations: 0 pass, 1 fail, 0 inconclusive" in out
+    assert "delete_all: called 1 time, expected exactly 0" in out
+    assert "1 trace, 1 evaluation: 0 pass, 1 fail, 0 inconclusive" in out
 
 
 def test_evaluate_allows_inconclusive_on_request(run: Callable[..., Run], tmp_path: Path, policy: Path) -> None:
@@ -197,6 +197,63 @@ def test_evaluate_without_criteria_says_so(run: Callable[..., Run], tmp_path: Pa
     code, _, err = run("evaluate", write(tmp_path / "t.json", request(ROOT)))
     assert code == 2
     assert "--criteria PATH" in err
+
+
+def test_criteria_that_no_trace_met_fail_a_run_on_request(run: Callable[..., Run], tmp_path: Path, policy: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(POLICY.format(match="{service: order-deks}").replace("policy", "typo"), encoding="utf-8")
+    arguments = ["evaluate", write(tmp_path / "t.json", request(ROOT, SEARCH)), "--criteria", policy, "--criteria", other]
+    assert run(*arguments)[0] == 0
+    assert run(*arguments, "--require-all")[0] == 1
+
+
+def test_policy_that_passes_on_spans_without_any_call_comes_with_a_hint(run: Callable[..., Run], tmp_path: Path, policy: Path) -> None:
+    policy.write_text(POLICY.format(match="all").replace('search: [">=", 1], ', ""), encoding="utf-8")
+    misspelt = span(2, gen_ai__operation="execute_tool", gen_ai__tool__nmae="delete_all")
+    code, out, _ = run("evaluate", write(tmp_path / "t.json", request(ROOT, misspelt)), "--criteria", policy)
+    assert code == 0
+    assert "no tool call was read from its 2 spans; `calls` says why" in out
+
+
+def test_long_tables_are_cut_and_what_failed_goes_first(run: Callable[..., Run], tmp_path: Path, policy: Path) -> None:
+    good = [request(span(1, trace=n, parent=None), span(2, trace=n, tool__name="search")) for n in range(1, 300)]
+    bad = request(span(1, trace=999, parent=None))
+    code, out, _ = run("evaluate", write(tmp_path / "t.jsonl", *good, bad), "--criteria", policy)
+    assert code == 1
+    assert "and 100 more; --format json has them all" in out
+    assert out.splitlines()[3].split()[-2] == "fail"
+
+
+def test_values_are_shown_to_people_if_the_settings_say_so(run: Callable[..., Run], tmp_path: Path, policy: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(f"criteria: [{policy.name}]\nexplain: {{values: full}}\n", encoding="utf-8")
+    out = run("evaluate", write(tmp_path / "t.json", request(ROOT, DELETE)), "--settings", settings)[1]
+    assert "    delete_all: Actual: 1, Expected: 0, Score: 0.0" in out
+
+
+def test_recorded_text_can_not_forge_output(run: Callable[..., Run], tmp_path: Path) -> None:
+    forged = span(2, tool__name="x\n\x1b[2Kpass")
+    out = run("calls", write(tmp_path / "t.json", request({**ROOT, "name": "a\x1b]0;b"}, forged)))[1]
+    assert "\x1b" not in out
+    assert r"x\n\x1b[2Kpass" in out
+
+
+def test_fault_of_ours_looks_like_no_verdict(run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_kind: str) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("otel_toolcall_eval.cli.schema.criteria_schema", broken)
+    code, _, err = run("schema", "criteria")
+    assert code == 3
+    assert err.endswith("please report the lines above\n")
+
+
+def test_full_disk_is_said_in_words(policy: Path) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:  # noqa: PTH123 - a device
+        command = [sys.executable, "-m", "otel_toolcall_eval", "check", str(policy), "--format", "json"]
+        ended = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 2
+    assert "No space left on device" in ended.stderr
 
 
 # calls
@@ -315,6 +372,26 @@ def test_healthcheck_reports_a_url_that_is_none(run: Callable[..., Run]) -> None
     assert "http://127.0.0.1:4318/readyz" in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(["--url", "http://127.0.0.1:99999/"], "no HTTP address", id="port-too-large"),
+        pytest.param(["--url", "http://[::1"], "no HTTP address", id="open-bracket"),
+        pytest.param(["--timeout", "-1"], "not above 0", id="negative-time-out"),
+    ],
+)
+def test_healthcheck_refuses_what_it_can_not_ask(run: Callable[..., Run], arguments: list[str], words: str) -> None:
+    code, _, err = run("healthcheck", *arguments)
+    assert code == 2
+    assert words in err
+
+
+def test_healthcheck_finds_the_address_in_the_settings(run: Callable[..., Run], tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("listen: {http: '127.0.0.1:9'}\n", encoding="utf-8")
+    assert run("healthcheck", "--config", settings)[2].startswith("http://127.0.0.1:9/readyz: no answer")
+
+
 def test_healthcheck_asks_the_configured_address(run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_TOOLCALL_EVAL_LISTEN_HTTP", "0.0.0.0:9")
     monkeypatch.setenv("OTEL_TOOLCALL_EVAL_LISTEN_INSECURE", "true")
@@ -323,7 +400,7 @@ def test_healthcheck_asks_the_configured_address(run: Callable[..., Run], monkey
     assert err.startswith("http://127.0.0.1:9/readyz: no answer")
 
 
-def test_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+def test_closed_pipe_ends_quietly_and_looks_like_no_verdict(tmp_path: Path) -> None:
     traces = write(tmp_path / "t.jsonl", *(request(span(1, trace=n, parent=None)) for n in range(1, 3000)))
     command = f"{sys.executable} -m otel_toolcall_eval calls {traces} --format json | head -n 1"
     ended = subprocess.run(
@@ -332,7 +409,7 @@ def test_closed_pipe_ends_quietly(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "{\n", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (141, "{\n", "")
 
 
 def test_demo_prints_the_table_and_the_misbehaving_run(run: Callable[..., Run]) -> None:

@@ -13,8 +13,11 @@ from opentelemetry.sdk.metrics.export import (
     NumberDataPoint,
 )
 
+from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.metrics import MetricsEmitter, Vocabulary, observe
+from otel_toolcall_eval.extraction.log_joining import LogJoiner
+from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Label, Outcome
 from otel_toolcall_eval.model.trace import Doubt, Trigger
 from otel_toolcall_eval.pipeline import Pipeline
@@ -341,9 +344,11 @@ def test_counts_are_observed_under_their_names_and_of_one_moment(recorded: Recor
 
 
 def test_every_count_of_the_worker_is_known(recorded: Recorded) -> None:
-    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [])
+    logs = LogDesk(LogJoiner(lambda _: ()))
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, logs=logs), [])
     worker.refuse("grpc", "queue_full")
     worker.pipeline.add([], now_ns=0, transport="grpc", rejected=1)
+    worker.pipeline.add_logs([LogRecord(trace_id=None, span_id=None, event_name="e")], received=2, now_ns=0, transport="grpc")
     instruments = {instrument.name: {attribute.name for attribute in instrument.attributes} for instrument in names.OBSERVED}
     observe(recorded.provider, worker)
     metrics = recorded.metrics()

@@ -58,11 +58,18 @@ DESIGN = [
         {"toolcall_eval.transport", "toolcall_eval.reason"},
         id="requests.refused",
     ),
+    # Issue 3, item 5: log records as source of content, counted like spans.
+    pytest.param("toolcall_eval.log_records.received", "observable counter", "{record}", _TRANSPORT, id="log_records.received"),
+    pytest.param("toolcall_eval.log_records.ignored", "observable counter", "{record}", _TRANSPORT, id="log_records.ignored"),
+    pytest.param("toolcall_eval.log_records.joined", "observable counter", "{record}", set(), id="log_records.joined"),
+    pytest.param("toolcall_eval.log_records.dropped", "observable counter", "{record}", {"toolcall_eval.reason"}, id="log_records.dropped"),
     pytest.param("toolcall_eval.decision.delay", "histogram", "s", set(), id="decision.delay"),
     pytest.param("toolcall_eval.late_span.age", "histogram", "s", set(), id="late_span.age"),
     pytest.param("toolcall_eval.evaluation.duration", "histogram", "s", set(), id="evaluation.duration"),
     # STYLE, section 5: a report that could not be emitted is counted.
     pytest.param("toolcall_eval.failures", "observable counter", "{failure}", set(), id="failures"),
+    # Issue 4, item 10: runs spread over several traces are counted, and not joined.
+    pytest.param("toolcall_eval.traces.linked", "observable counter", "{trace}", set(), id="traces.linked"),
     # Issue 4: a revision never counts twice.
     pytest.param(
         "toolcall_eval.revisions",

@@ -30,7 +30,6 @@ BASE = "OTEL_EXPORTER_OTLP_ENDPOINT"
         pytest.param(NOTHING, {BASE: "http://env:4318"}, "http://env:4318/v1/traces", "http/protobuf", id="http-by-port"),
         pytest.param(NOTHING, {BASE: "http://env:4318/"}, "http://env:4318/v1/traces", "http/protobuf", id="slash-at-the-end"),
         pytest.param(NOTHING, {BASE: "https://env/otlp"}, "https://env/otlp", "grpc", id="no-port"),
-        pytest.param(NOTHING, {BASE: "env:4317"}, "env:4317", "grpc", id="grpc-without-scheme"),
         pytest.param(
             NOTHING,
             {BASE: "https://env/otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
@@ -88,7 +87,9 @@ def test_nothing_is_sent_unless_an_endpoint_is_named(settings: OtlpSettings, env
         pytest.param(OtlpSettings(endpoint="http://host:99999"), {}, "export.otlp.endpoint", id="port-out-of-range"),
         pytest.param(FILE, {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "OTEL_EXPORTER_OTLP_PROTOCOL", id="json"),
         pytest.param(OtlpSettings(endpoint="http://f:1", protocol="udp"), {}, "export.otlp.protocol", id="protocol-of-the-file"),
-        pytest.param(OtlpSettings(endpoint="host:4318"), {}, "write http://host:4318", id="http-without-scheme"),
+        pytest.param(OtlpSettings(endpoint="host:4318"), {}, "'host:4318' is no endpoint", id="http-without-scheme"),
+        pytest.param(NOTHING, {BASE: "env:4317"}, "write it like http://collector:4317", id="grpc-without-scheme"),
+        pytest.param(NOTHING, {BASE: "http://bob:secret@env:xx"}, "'http://env:xx' is no endpoint", id="credentials-are-not-shown"),
     ],
 )
 def test_endpoint_that_cannot_be_used_is_refused_by_name(settings: OtlpSettings, environ: dict[str, str], words: str) -> None:

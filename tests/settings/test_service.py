@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from otel_toolcall_eval.assembly.completion import IN_PROCESS_POLICY, CompletionPolicy
+from otel_toolcall_eval.assembly.completion import IN_PROCESS_POLICY, CompletionPolicy, Unit
+from otel_toolcall_eval.assembly.span_kinds import RootCondition
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.settings.environment import SINGLE_VARIABLES
@@ -90,6 +91,8 @@ completion:
   trace_timeout: 5h
   late_span_window: 0
   max_revisions: 0
+  unit: agent_invocation
+  root: {name: run, attributes: {kind: agent, level: 1, ours: true}}
   shutdown_timeout: 500ms
 limits:
   num_traces: 1
@@ -123,6 +126,8 @@ def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
             trace_timeout_ns=18_000 * SECOND_NS,
             late_span_window_ns=0,
             max_revisions=0,
+            unit=Unit.AGENT_INVOCATION,
+            root=RootCondition(name="run", attributes=(("kind", "agent"), ("level", 1), ("ours", True))),
         ),
         shutdown_timeout_ns=SECOND_NS // 2,
         buffer=BufferLimits(
@@ -294,6 +299,11 @@ DURATION = "write a number with a unit, as in 500ms, 10s, 5m or 1h, or a number 
 def test_what_can_not_be_used_is_refused_with_its_line(tmp_path: Path, text: str, expected: list[str] | None) -> None:
     found = setting_complaints(tmp_path, text)
     assert found == expected or (expected is None and found)
+
+
+def test_attribute_of_a_root_is_a_single_value(tmp_path: Path) -> None:
+    (found,) = setting_complaints(tmp_path, "completion: {root: {attributes: {a: [1], b: 2}}}")
+    assert found.endswith("completion.root.attributes.a: this is a list; write text, a number, true or false")
 
 
 def test_variables_that_can_not_be_used_are_refused_under_their_names() -> None:

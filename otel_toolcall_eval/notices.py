@@ -1,0 +1,49 @@
+"""What the worker tells the operator, once for each episode: its faults, and services that nothing judges.
+
+Owned by the worker's thread. Nothing that was recorded is told but names, and these cut.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.model.score import TraceReport
+
+_logger = logging.getLogger(__name__)
+
+TOLD_SERVICES = 100
+SHOWN_CHARS = 200
+
+
+class Notices:
+    """Remembers what was told."""
+
+    def __init__(self) -> None:
+        """Start with nothing told."""
+        self.failures = 0
+        self._failing: set[tuple[str, str]] = set()
+        self._unbound_services: set[str] = set()
+
+    def failed(self, part: object, error: Exception) -> None:
+        """Count a failure, and log the first one of each part and kind. The message may hold users' data, so it stays out."""
+        self.failures += 1
+        episode = (type(part).__name__, type(error).__qualname__)
+        if episode not in self._failing:
+            self._failing.add(episode)
+            _logger.error("a part failed and was passed over; please report it", extra={"part": episode[0], "error_type": episode[1]})
+
+    def unbound(self, report: TraceReport, *, criteria: int) -> None:
+        """Log, once for each service, that nothing judges its traces: the likeliest reason is a typo in a name."""
+        span = report.judged_span
+        if not report.unbound or span is None or not criteria:
+            return
+        service = str(span.resource.attributes.get("service.name", ""))[:SHOWN_CHARS]
+        if service in self._unbound_services or len(self._unbound_services) >= TOLD_SERVICES:
+            return
+        self._unbound_services.add(service)
+        _logger.warning(
+            "no criteria apply to a trace of this service; see `match` and `inputs` of the criteria, and `otel-toolcall-eval check`",
+            extra={"service": service, "root_span": span.name[:SHOWN_CHARS], "criteria": criteria},
+        )

@@ -1,0 +1,54 @@
+"""What waits in the worker's queue: whole requests, and questions that only the worker's thread can answer."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from otel_toolcall_eval.assembly.waiting import Waiting
+    from otel_toolcall_eval.model.log_record import LogRecord
+    from otel_toolcall_eval.model.trace import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanRequest:
+    """The spans of one request; ``rejected`` others could not be decoded. In process, ``open_spans`` counts by trace ID."""
+
+    spans: Sequence[Span]
+    transport: str
+    rejected: int
+    open_spans: Mapping[bytes, int] | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRequest:
+    """The log records of one request, which held ``received``."""
+
+    records: Sequence[LogRecord]
+    transport: str
+    received: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Asks what waits, at most ``limit`` traces of each kind. The buffer is the worker's, so its thread answers."""
+
+    limit: int
+    answer: Future[Waiting] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindRequest:
+    """Asks that a trace be judged by criteria of these names, too, whether it is to come, is open, or was judged a moment ago."""
+
+    trace_id: bytes
+    names: Sequence[str]
+
+
+WorkItem: TypeAlias = SpanRequest | LogRequest | Question | BindRequest

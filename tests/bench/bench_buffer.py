@@ -1,0 +1,68 @@
+"""A million short traces, and a hundred of 50,000 spans, through the buffer: the time per span, and what is taken at most."""
+
+from __future__ import annotations
+
+import resource
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_toolcall_eval.assembly.limits import BufferLimits
+from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
+from otel_toolcall_eval.model.trace import Resource, Scope, Span
+from tests.fakes import SECOND_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RESOURCE, SCOPE = Resource(), Scope(name="bench")
+
+
+def trace_of(number: int, spans: int) -> Iterator[Span]:
+    """Yield a trace from its last span to its root; every third span is a tool call."""
+    trace_id = number.to_bytes(16, "big")
+    for n in range(spans, 0, -1):
+        yield Span(
+            trace_id=trace_id,
+            span_id=n.to_bytes(8, "big"),
+            parent_span_id=None if n == 1 else (1).to_bytes(8, "big"),
+            start_unix_ns=n,
+            end_unix_ns=n + 5,
+            flags=0x100,
+            attributes={"tool.name": "t"} if n % 3 == 2 else {},
+            resource=RESOURCE,
+            scope=SCOPE,
+            size_bytes=500,
+        )
+
+
+@pytest.mark.parametrize(
+    ("traces", "spans"),
+    [
+        pytest.param(100_000, 3, id="100,000 short traces"),
+        pytest.param(1_000_000, 3, id="1,000,000 short traces"),
+        pytest.param(10, 50_000, id="10 traces of 50,000 spans"),
+        pytest.param(100, 50_000, id="100 traces of 50,000 spans"),
+    ],
+)
+def test_buffer(traces: int, spans: int) -> None:
+    """Report microseconds a span; a ratio near 1 between ten times and once as many is what to look for."""
+    buf = TraceBuffer(is_relevant=lambda candidate: bool(candidate.attributes), limits=BufferLimits())
+    judged, most, busy = 0, 0, 0.0
+    for number in range(1, traces + 1):
+        now_ns = number * SECOND_NS // (1_000 if spans < 10 else 1)
+        batch = list(trace_of(number, spans))
+        began = time.perf_counter()
+        for first in range(0, spans, 512):
+            buf.add(batch[first : first + 512], now_ns=now_ns)
+        for trace in buf.pop_due(now_ns=now_ns):
+            judged += 1
+            buf.release(trace.key)
+        busy += time.perf_counter() - began
+        most = max(most, buf.size_bytes)
+    for later in (1, 2):
+        judged += len(buf.pop_due(now_ns=now_ns + later * 10_000 * SECOND_NS))
+    assert (judged, len(buf), buf.size_bytes, buf.revisable, buf.next_due_ns()) == (traces, 0, 0, 0, None)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{busy / traces / spans * 1e6:.2f} us a span, {busy:.1f} s, buffer at most {most / 2**20:.1f} MiB, process {peak:.0f} MiB")  # noqa: T201 - the report
