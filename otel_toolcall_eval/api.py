@@ -98,7 +98,12 @@ def evaluate(
 
     Raises:
         CriteriaError: criteria can't be used; names all that is wrong.
+        TypeError: criteria are no mapping, or spans are none.
     """
+    given: object = criteria
+    if not isinstance(given, Mapping):
+        message = f"criteria is a {type(given).__name__}; give a mapping of evaluators to what they expect; files are for the processor"
+        raise TypeError(message)
     problems = [*_misplaced(criteria, config or {})]
     checks: dict[str, Check] = {}
     for name, expected in criteria.items():
@@ -200,6 +205,9 @@ def _extract(spans: Sequence[ReadableSpan]) -> Extraction:
     converter = SpanConverter()
     trace = OpenTrace(bytes(16), now_ns=0)  # all spans handed over are one run, whatever their trace IDs
     for position, span in enumerate(spans):
+        if not hasattr(span, "get_span_context"):
+            message = f"spans[{position}] is a {type(span).__name__}; give ended spans, as an InMemorySpanExporter has them"
+            raise TypeError(message)
         ours = converter.convert(span, projection, position=position)
         trace.add(ours, now_ns=0, relevant=True, span_limit=UNBOUNDED, max_bytes=UNBOUNDED)
     return extractor.extract(tuple(trace.spans.values()))

@@ -135,7 +135,7 @@ def _refuse_open_listeners(listen: Listen) -> None:
         Problem(
             where=f"listen.{name}",
             what=f"{address} can be reached from other machines, without encryption, and nobody is asked who they are",
-            fix="listen on 127.0.0.1, or set listen.insecure to true where the network is closed",
+            fix="listen on 127.0.0.1, or set listen.insecure to true (--insecure) where the network is closed",
         )
         for name, address in (("grpc", listen.grpc), ("http", listen.http))
         if not address.is_loopback and not listen.insecure

@@ -127,6 +127,8 @@ def _address(value: object) -> Address:
     fix = "write host:port, as in 127.0.0.1:4317 or [::1]:4317"
     if not isinstance(value, str):
         raise wrong_kind(value, "an address", fix)
+    if "://" in value:
+        raise complaint(what=f"{quoted(value)} is a URL", fix=f"leave out what stands before the host: {fix}")
     host, colon, port = value.strip().rpartition(":")
     if not colon or not port.isascii() or not port.isdecimal() or len(port) > 5 or int(port) > _MAX_PORT:  # noqa: PLR2004 - 65535
         raise complaint(what=f"{quoted(value)} has no port from 0 to {_MAX_PORT}", fix=fix)

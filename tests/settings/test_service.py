@@ -336,7 +336,7 @@ OPEN = "can be reached from other machines, without encryption, and nobody is as
     ],
 )
 def test_others_reach_us_only_if_that_is_asked_for(tmp_path: Path, text: str, expected: list[str]) -> None:
-    fix = "; listen on 127.0.0.1, or set listen.insecure to true where the network is closed"
+    fix = "; listen on 127.0.0.1, or set listen.insecure to true (--insecure) where the network is closed"
     assert setting_complaints(tmp_path, text) == [complaint + fix for complaint in expected]
     settings(text, {f"{PREFIX}LISTEN_INSECURE": "true"}, folder=tmp_path)
 

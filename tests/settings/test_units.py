@@ -92,7 +92,7 @@ def test_wrong_values_are_refused(kind: type[Any], value: object, what: str) -> 
         pytest.param(ListenAddress, "a:65536", "'a:65536' has no port from 0 to 65535", id="port-too-great"),
         pytest.param(ListenAddress, "a:٣", "'a:٣' has no port from 0 to 65535", id="port-in-another-script"),
         pytest.param(ListenAddress, ":4317", "':4317' has no host", id="no-host"),
-        pytest.param(ListenAddress, "http://a:4317", "'http://a:4317' is an IPv6 address without brackets", id="url"),
+        pytest.param(ListenAddress, "http://a:4317", "'http://a:4317' is a URL", id="url"),
         pytest.param(ListenAddress, "::1:4317", "'::1:4317' is an IPv6 address without brackets", id="no-brackets"),
         pytest.param(ListenAddress, "a b:1", "'a b:1' has no host", id="blank-in-host"),
         pytest.param(ListenAddress, "a/b:1", "'a/b:1' has no host", id="path-in-host"),
