@@ -18,7 +18,7 @@ from otel_toolcall_eval.model.tool_call import Extraction
 from otel_toolcall_eval.model.trace import Projection, Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.assembly.limits import AddResult, BufferLimits
     from otel_toolcall_eval.assembly.waiting import Waiting
@@ -209,13 +209,12 @@ class Pipeline:
     def pop_due(self, *, now_ns: int) -> list[TraceReport]:
         """Judge what is due now. A trace that is looked at again is reported only if a verdict changed."""
         self.logs.pass_time(now_ns=now_ns)
-        return self._judge_all(self._buffer.pop_due(now_ns=now_ns), self._judge_anew)
+        return list(self._judge_all(self._buffer.pop_due(now_ns=now_ns)))
 
-    def drain(self, *, now_ns: int, trigger: Trigger = Trigger.SHUTDOWN) -> list[TraceReport]:
-        """Judge all that is open. Nothing is kept for later."""
-        reports = self._judge_all(self._buffer.drain(now_ns=now_ns, trigger=trigger), self._judge_anew)
+    def drain(self, *, now_ns: int, trigger: Trigger = Trigger.SHUTDOWN) -> Iterator[TraceReport]:
+        """Judge all that is open, one trace at a time, so that a long recording's reports need not all be held. Nothing is kept."""
+        yield from self._judge_all(self._buffer.drain(now_ns=now_ns, trigger=trigger))
         self.logs.clear()
-        return reports
 
     def waiting(self, *, now_ns: int, limit: int) -> Waiting:
         """Return what is open, and what may be revised: why it waits, and until when; at most ``limit`` traces of each kind."""
@@ -226,17 +225,17 @@ class Pipeline:
         faults, self._faults = self._faults, []
         return faults
 
-    def _judge_all(self, traces: Iterable[Trace], judge: Callable[[Trace], TraceReport | None]) -> list[TraceReport]:
-        reports = []
-        for trace in traces:
+    def _judge_all(self, traces: list[Trace]) -> Iterator[TraceReport]:
+        traces.reverse()
+        while traces:
+            trace = traces.pop()  # let go of at once: its spans are the most of what a recording weighs
             try:
-                report = judge(trace)
+                report = self._judge_anew(trace)
             except Exception as error:  # noqa: BLE001 - a bug of ours must not cost the other traces their reports
                 self._faults.append(error)
             else:
                 if report is not None:
-                    reports.append(report)
-        return reports
+                    yield report
 
     def _names_bound_to(self, trace: Trace) -> tuple[str, ...]:
         if trace.unit_span_id is not None:  # other units of the same trace are to follow

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
+from otel_toolcall_eval.cli.output import console, counted, json_ready, remark, text
 from otel_toolcall_eval.cli.recorded import criteria_sources, load, read_pipeline
 from otel_toolcall_eval.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.criteria import Reach
@@ -16,7 +18,7 @@ from otel_toolcall_eval.settings.service import ShownValues
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport, Verdict
@@ -38,33 +40,74 @@ def run(arguments: argparse.Namespace) -> int:
     pipeline, warnings = criteria_sources(settings)
     remark(warnings)
     problems = read_pipeline(arguments.traces, pipeline)
-    reports = pipeline.drain(now_ns=0, trigger=Trigger.RECORDED)
-    totals = summary(reports, pipeline.criteria)
+    tally = Tally(pipeline.criteria)
+    reports = tally.counting(pipeline.drain(now_ns=0, trigger=Trigger.RECORDED))
     if arguments.format == "json":
-        print_json({"traces": [_trace(report) for report in reports], "summary": totals})
+        _write_json(reports, tally)
     else:
-        _print_table(reports, with_values=settings.show_values is not ShownValues.OFF)
-        _print_summary(totals)
-    if reports or not problems:  # else it's said already why there is nothing
-        problems += _unjudged(reports, pipeline.criteria)
+        _print_table(reports, tally, with_values=settings.show_values is not ShownValues.OFF)
+    for fault in pipeline.take_faults():
+        raise fault  # a bug of ours: the run must not look like one that judged everything
+    if tally.traces or not problems:  # else it's said already why there is nothing
+        problems += _unjudged(tally)
     remark(problems, "error")
     if problems:
         return 2
-    unmet = arguments.require_all and totals["unused_criteria"]
-    return 1 if unmet else _exit_code(reports, allow_inconclusive=arguments.allow_inconclusive)
+    good = {Label.PASS, Label.INCONCLUSIVE} if arguments.allow_inconclusive else {Label.PASS}
+    unmet = arguments.require_all and tally.unused
+    return 1 if unmet or set(tally.labels) - good else 0
 
 
-def summary(reports: Sequence[TraceReport], criteria: Sequence[CriteriaSet]) -> dict[str, object]:
-    """Return the totals of a run."""
-    labels = Counter(verdict.label for report in reports for verdict in report.verdicts)
-    used = {verdict.criteria for report in reports for verdict in report.verdicts}
-    return {
-        "traces": len(reports),
-        "unbound": sum(report.unbound for report in reports),
-        "evaluations": sum(labels.values()),
-        **{label.value: labels[label] for label in Label},
-        "unused_criteria": [found.name for found in criteria if found.name not in used and found.selector.reach is not Reach.FALLBACK],
-    }
+class Tally:
+    """The totals of a run, counted as reports go by."""
+
+    def __init__(self, criteria: Sequence[CriteriaSet]) -> None:
+        """Start with nothing judged by ``criteria``."""
+        self.criteria = criteria
+        self.traces = 0
+        self.unbound = 0
+        self.labels: Counter[Label] = Counter()
+        self.asking: Counter[str] = Counter()  # names that traces ask for and that are not loaded
+        self.services: set[str] = set()
+        self.roots: set[str] = set()
+        self._used: set[str] = set()
+
+    def counting(self, reports: Iterable[TraceReport]) -> Iterator[TraceReport]:
+        """Yield the reports, and count each."""
+        for report in reports:
+            self.traces += 1
+            self.unbound += report.unbound
+            self.labels.update(verdict.label for verdict in report.verdicts)
+            self._used.update(verdict.criteria for verdict in report.verdicts)
+            self.asking.update(report.unknown_criteria)
+            if report.judged_span is not None and len(self.roots) < SHOWN_NAMES:
+                self.services.add(str(report.judged_span.resource.attributes.get("service.name", "(none)")))
+                self.roots.add(report.judged_span.name)
+            yield report
+
+    @property
+    def unused(self) -> list[str]:
+        """Return the criteria that no trace met; those that only fill gaps need not be met."""
+        return [found.name for found in self.criteria if found.name not in self._used and found.selector.reach is not Reach.FALLBACK]
+
+    def summary(self) -> dict[str, object]:
+        """Return the totals under the names of the JSON form."""
+        return {
+            "traces": self.traces,
+            "unbound": self.unbound,
+            "evaluations": self.labels.total(),
+            **{label.value: self.labels[label] for label in Label},
+            "unused_criteria": self.unused,
+        }
+
+
+def _write_json(reports: Iterable[TraceReport], tally: Tally) -> None:
+    """Write one trace a line, each as it is judged: a long recording's document is never held."""
+    sys.stdout.write('{"traces": [')
+    for number, report in enumerate(reports):
+        sys.stdout.write(",\n" if number else "\n")
+        sys.stdout.write(json.dumps(json_ready(_trace(report)), allow_nan=False))
+    sys.stdout.write(f'\n], "summary": {json.dumps(tally.summary())}}}\n')
 
 
 def _trace(report: TraceReport) -> dict[str, object]:
@@ -92,30 +135,26 @@ def _result(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _exit_code(reports: Sequence[TraceReport], *, allow_inconclusive: bool) -> int:
-    good = {Label.PASS, Label.INCONCLUSIVE} if allow_inconclusive else {Label.PASS}
-    return 0 if all(verdict.label in good for report in reports for verdict in report.verdicts) else 1
-
-
-def _unjudged(reports: Sequence[TraceReport], criteria: Sequence[CriteriaSet]) -> list[Problem]:
+def _unjudged(tally: Tally) -> list[Problem]:
     """Return why nothing was judged, if nothing was: a run that judges nothing must never look like one that passed."""
-    asking = Counter(name for report in reports for name in report.unknown_criteria)
+    known = ", ".join(found.name for found in tally.criteria[:SHOWN_NAMES])
     found = [
         Problem(
             where="traces",
-            what=f"{count} of {len(reports)} ask for the criteria {name!r}, which are not loaded",
-            fix=f"load them with --criteria, or name one of {', '.join(known.name for known in criteria[:SHOWN_NAMES])}",
+            what=f"{count} of {tally.traces} ask for the criteria {name!r}, which are not loaded",
+            fix=f"load them with --criteria, or name one of {known}",
         )
-        for name, count in sorted(asking.items())[:SHOWN_NAMES]
+        for name, count in sorted(tally.asking.items())[:SHOWN_NAMES]
     ]
-    if not reports:
+    if not tally.traces:
         found.append(Problem(where="traces", what="there is no span to judge", fix="record the agent's spans as OTLP and name that file"))
-    elif not found and all(report.unbound for report in reports):
+    elif not found and tally.unbound == tally.traces:
+        present = f"the traces come from {', '.join(sorted(tally.services))}, their roots are named {', '.join(sorted(tally.roots))}"
         found.append(
             Problem(
                 where="criteria",
-                what=f"none of the {len(criteria)} criteria applies to any of the {len(reports)} traces "
-                f"({_wanted(criteria)}; {_present(reports)})",
+                what=f"none of the {len(tally.criteria)} criteria applies to any of the {tally.traces} traces "
+                f"({_wanted(tally.criteria)}; {present})",
                 fix="mend `match` or `inputs`, or set the attribute toolcall_eval.criteria to a criteria's name on the agent's span",
             )
         )
@@ -132,46 +171,59 @@ def _services(criteria_set: CriteriaSet) -> set[str]:
     return {*criteria_set.selector.services, *([named] if isinstance(named, str) else [])}
 
 
-def _present(reports: Sequence[TraceReport]) -> str:
-    spans = [report.judged_span for report in reports if report.judged_span]
-    services = sorted({str(span.resource.attributes.get("service.name", "(none)")) for span in spans})
-    return f"the traces come from {', '.join(services[:5])}, their roots are named {', '.join(sorted({span.name for span in spans})[:5])}"
-
-
-def _print_table(reports: Sequence[TraceReport], *, with_values: bool) -> None:
+def _print_table(reports: Iterable[TraceReport], tally: Tally, *, with_values: bool) -> None:
     from rich.table import Table  # noqa: PLC0415 - an extra
 
     out = console()
-    given = [(report, verdict) for report in reports for verdict in report.verdicts]
+    shown, hints = _worth_showing(reports)
     table = Table(title=None, header_style="bold")
     for title in ("trace", "criteria", "evaluator"):
         table.add_column(title, overflow="fold")
     table.add_column("score", justify="right")
     table.add_column("label")
-    # Nobody reads thousands of rows, and drawing them takes longer than judging: what did not pass goes first.
-    shown = given if len(given) <= MAX_ROWS else sorted(given, key=lambda pair: pair[1].label is Label.PASS)[:MAX_ROWS]
-    for report, verdict in shown:
+    for trace, verdict in shown:
         score = "-" if verdict.emitted_score is None else f"{verdict.emitted_score:.4g}"
         label = f"[{STYLES[verdict.label]}]{verdict.label.value}[/]"
-        table.add_row(report.trace_id.hex()[:16], text(verdict.criteria), text(verdict.evaluator), score, label)
+        table.add_row(trace, text(verdict.criteria), text(verdict.evaluator), score, label)
     if table.row_count:
         out.print(table)
-    if len(given) > len(shown):
-        out.print(f"and {len(given) - len(shown)} more; --format json has them all", markup=False)
-    for report, verdict in shown:
+    if tally.labels.total() > len(shown):
+        out.print(f"and {tally.labels.total() - len(shown)} more; --format json has them all", markup=False)
+    for trace, verdict in shown:
         if verdict.label is not Label.PASS:
-            _print_reason(report, verdict, with_values=with_values)
-    for report in reports[:MAX_ROWS]:
-        for hint in _hints(report):
-            out.print(f"[cyan]hint[/] {report.trace_id.hex()[:16]}: {text(hint)}", soft_wrap=True)
+            _print_reason(trace, verdict, with_values=with_values)
+    for hint in hints:
+        out.print(f"[cyan]hint[/] {text(hint)}", soft_wrap=True)
+    _print_summary(tally.summary())
 
 
-def _print_reason(report: TraceReport, verdict: Verdict, *, with_values: bool) -> None:
+def _worth_showing(reports: Iterable[TraceReport]) -> tuple[list[tuple[str, Verdict]], list[str]]:
+    """Return the verdicts that fit a table, with their traces, and what users should know.
+
+    Nobody reads thousands of rows, and drawing them takes longer than judging: what did not pass goes first.
+    """
+    passed: list[tuple[int, str, Verdict]] = []
+    others: list[tuple[int, str, Verdict]] = []
+    hints: list[str] = []
+    total = 0
+    for report in reports:
+        trace = report.trace_id.hex()[:16]
+        for verdict in report.verdicts:
+            total += 1
+            chosen = passed if verdict.label is Label.PASS else others
+            if len(chosen) < MAX_ROWS:
+                chosen.append((total, trace, verdict))
+        hints += [f"{trace}: {hint}" for hint in _hints(report) if len(hints) < MAX_ROWS]
+    rows = others + passed if total > MAX_ROWS else sorted(others + passed, key=lambda row: row[0])
+    return [(trace, verdict) for _, trace, verdict in rows[:MAX_ROWS]], hints
+
+
+def _print_reason(trace: str, verdict: Verdict, *, with_values: bool) -> None:
     out = console()
     why = verdict.score.justification.explain() if verdict.score else "the evaluator failed; please report it"
     reasons = f" ({', '.join(doubt.value for doubt in verdict.doubts)})" if verdict.doubts else ""
     out.print(
-        f"[{STYLES[verdict.label]}]{verdict.label.value}[/] {report.trace_id.hex()[:16]} "
+        f"[{STYLES[verdict.label]}]{verdict.label.value}[/] {trace} "
         f"{text(verdict.criteria)} / {text(verdict.evaluator)}: {text(why)}{reasons}",
         soft_wrap=True,
     )

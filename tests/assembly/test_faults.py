@@ -72,7 +72,7 @@ def test_a1_a33_late_tool_span_revises_the_verdict_and_never_makes_a_second_firs
     send(pipe, span(2, parent=1, tool="a"), at=30)
     (second,) = pipe.pop_due(now_ns=40 * SECOND_NS)
     assert (second.revision, second.trigger, said(second)) == (1, Trigger.LATE_SPAN, [("pass", 1.0)])
-    assert pipe.drain(now_ns=10_000 * SECOND_NS) == []
+    assert list(pipe.drain(now_ns=10_000 * SECOND_NS)) == []
 
 
 def test_a2_root_that_comes_minutes_after_its_child_is_judged_with_it() -> None:
