@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from otel_toolcall_eval.assembly.clocks import clocks_of
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.conversations import CONVERSATION_KEYS, Conversations, conversation_of
 from otel_toolcall_eval.assembly.log_desk import LogDesk
+from otel_toolcall_eval.assembly.span_counts import SpanCounts
 from otel_toolcall_eval.assembly.span_kinds import SpanKinds, by_parent
 from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
 from otel_toolcall_eval.binding import Binder
@@ -58,34 +59,6 @@ class CallReader(Protocol):
         ...
 
 
-COUNTED = ("relevant", "ignored", "duplicate", "conflict", "late", "dropped")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpanCounts:
-    """Counts of spans since the start, never changed but replaced, so that any thread reads those of one moment.
-
-    ``received = relevant + ignored + duplicate + conflict + rejected`` holds at every moment, for each transport.
-
-    Attributes:
-        by: what became of spans, and the transport that they came by, to their number.
-    """
-
-    by: Mapping[tuple[str, str], int] = field(default_factory=dict)
-
-    def total(self, what: str) -> int:
-        """Return a number over all transports."""
-        return sum(number for (counted, _), number in self.by.items() if counted == what)
-
-    def plus(self, transport: str, result: AddResult, *, rejected: int) -> SpanCounts:
-        """Return the counts after one more request."""
-        by = {**self.by}
-        found = {"received": result.received + rejected, "rejected": rejected, **{what: getattr(result, what) for what in COUNTED}}
-        for what, number in found.items():
-            by[what, transport] = by.get((what, transport), 0) + number
-        return SpanCounts(by=by)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Given:
     """What was said of a trace, kept as long as it may be revised."""
@@ -125,7 +98,8 @@ class Pipeline:
         self._reader = reader
         self._evaluators = evaluators
         self._binder = Binder(criteria)
-        root = (policy or CompletionPolicy()).root
+        self._policy = policy or CompletionPolicy()
+        root = self._policy.root
         kinds = SpanKinds(is_relevant=reader.is_relevant, is_root=root or by_parent, is_agent=reader.is_agent)
         self._buffer = TraceBuffer(kinds=kinds, policy=policy, limits=limits)
         self.logs = logs or LogDesk()
@@ -201,6 +175,8 @@ class Pipeline:
     def add_logs(self, records: Sequence[LogRecord], *, received: int, now_ns: int, transport: str) -> None:
         """Take in the log records of one request, which held ``received``; spans they say something of may come before or after."""
         self.logs.add(records, received=received, transport=transport, now_ns=now_ns)
+        for trace_id in {record.trace_id for record in records if record.trace_id}:
+            self._buffer.look_at(trace_id, now_ns=now_ns, after_ns=self._policy.wait_after_root_ns)
 
     def next_due_ns(self) -> int | None:
         """Return a time before which no trace is due; None if none is open."""

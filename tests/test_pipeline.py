@@ -14,6 +14,7 @@ from otel_toolcall_eval.model.criteria import (
     Reach,
     Selector,
 )
+from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Completeness, Label, Score
 from otel_toolcall_eval.model.trace import Doubt, Span, Trigger
 from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline
@@ -230,3 +231,14 @@ def test_late_span_that_came_just_before_the_end_still_revises_the_verdict() -> 
     pipe.add([span(2, parent=1, tool="a")], now_ns=12 * second_ns, transport="grpc")
     (second,) = pipe.drain(now_ns=13 * second_ns)
     assert [(r.revision, r.verdicts[0].label) for r in (first, second)] == [(0, Label.FAIL), (1, Label.PASS)]
+
+
+def test_log_record_that_comes_after_the_verdict_makes_the_trace_worth_another_look() -> None:
+    second_ns = 10**9
+    pipe = pipeline(criteria_set())
+    pipe.add([span(1, tool="a")], now_ns=0, transport="grpc")
+    assert len(pipe.pop_due(now_ns=10 * second_ns)) == 1
+    record = LogRecord(trace_id=span(1).trace_id, span_id=span(1).span_id, event_name="x")
+    pipe.add_logs([record], received=1, now_ns=20 * second_ns, transport="grpc")
+    assert pipe.next_due_ns() == 30 * second_ns
+    assert pipe.pop_due(now_ns=30 * second_ns) == []  # and nothing else is to be said

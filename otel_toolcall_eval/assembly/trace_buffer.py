@@ -94,13 +94,13 @@ class TraceBuffer:
         """Give up the chance to revise a decided trace, because nothing judges it."""
         self._forget(key, now_ns=0)
 
-    def look_at(self, trace_id: bytes, *, now_ns: int) -> None:
-        """Look at a decided trace once more, now: something else than a span changed what is to be said of it."""
+    def look_at(self, trace_id: bytes, *, now_ns: int, after_ns: int = 0) -> None:
+        """Look at a decided trace once more, ``after_ns`` from now: something else than a span changed what is to be said of it."""
         whole = self._settled.open_to(trace_id, now_ns=now_ns)
         for trace in [*([whole] if whole else []), *self._settled.units_of(trace_id, now_ns=now_ns)]:
             if trace.revisions < self._policy.max_revisions:
-                trace.revise_ns = now_ns
-                heapq.heappush(self._deadlines, (now_ns, trace.key))
+                trace.revise_ns = min(now_ns + after_ns, trace.keep_until_ns)
+                heapq.heappush(self._deadlines, (trace.revise_ns, trace.key))
 
     def waiting(self, *, now_ns: int, limit: int) -> Waiting:
         """Return what is open and what may be revised, the oldest first, at most ``limit`` of each."""
