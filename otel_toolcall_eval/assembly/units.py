@@ -116,8 +116,7 @@ class Units:
     def sort_in(self, trace: OpenTrace, span: Span, arrival: Arrival, *, now_ns: int) -> None:
         """Do what a span calls for that came into a container, or late into a unit."""
         if arrival is Arrival.DROPPED:
-            if span.parent_span_id is not None:
-                self._lost.add(span.trace_id + span.parent_span_id, now_ns=now_ns)
+            self._lost.add(span.trace_id + (span.parent_span_id or b""), now_ns=now_ns)  # only roots have no parent, and are kept
         elif trace.decided_ns is None:
             self._note(trace, trace.spans[span.span_id], now_ns=now_ns)  # of two copies, the one that won
         else:

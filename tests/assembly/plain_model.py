@@ -113,7 +113,12 @@ class PlainModel:
         return judged
 
     def drain(self) -> set[Judged]:
-        return {self._judged(number, r, Trigger.SHUTDOWN) for number, r in self.traces.items() if r.decided is None}
+        judged = {self._judged(number, r, Trigger.SHUTDOWN) for number, r in self.traces.items() if r.decided is None}
+        for number, record in self.traces.items():
+            if record.decided is not None and record.revise is not None:  # a revision that waits for quiet is not lost
+                record.revisions += 1
+                judged.add(self._judged(number, record, Trigger.LATE_SPAN))
+        return judged
 
     def _judged(self, number: int, record: Record, trigger: Trigger) -> Judged:
         doubts = frozenset(record.doubts(drained=trigger is Trigger.SHUTDOWN))

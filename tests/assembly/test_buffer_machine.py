@@ -60,7 +60,7 @@ class WholeTraces(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         # Never full, but tight enough that traces are packed and unpacked all the time.
-        limits = BufferLimits(limit_bytes=40_000, span_limit=10**6)
+        limits = BufferLimits(limit_bytes=40_000, span_limit=10**6, decisions_ns=10**18)
         self.buffer = TraceBuffer(is_relevant=lambda s: "tool.name" in s.attributes, limits=limits)
         self.model = PlainModel()
         self.counts = dict.fromkeys(COUNTED, 0)

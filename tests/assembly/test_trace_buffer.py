@@ -397,3 +397,28 @@ def test_forgetting_a_trace_that_is_not_kept_changes_nothing() -> None:
     buf.add([span(1)], now_ns=0)
     buf.release(span(1).trace_id)
     assert len(buf.pop_due(now_ns=QUIET_NS)) == 1
+
+
+def test_decided_trace_is_looked_at_on_request_within_its_window_and_three_times_at_most() -> None:
+    policy = CompletionPolicy(wait_after_root_ns=1, late_span_window_ns=1_000)
+    buf = buffer(policy)
+    buf.add([span(1)], now_ns=0)
+    buf.look_at(span(1).trace_id, now_ns=0)  # still open: nothing to look at again
+    assert [trace.revision for trace in buf.pop_due(now_ns=1)] == [0]
+    looks = []
+    for now_ns in (10, 20, 30, 40):
+        buf.look_at(span(1).trace_id, now_ns=now_ns, after_ns=5)
+        assert buf.pop_due(now_ns=now_ns + 4) == []
+        looks += [trace.revision for trace in buf.pop_due(now_ns=now_ns + 5)]
+    assert looks == [1, 2, 3]
+    buf.look_at(span(1).trace_id, now_ns=5_000)
+    assert buf.pop_due(now_ns=5_000) == []
+
+
+def test_revision_that_is_due_when_everything_is_drained_is_made() -> None:
+    buf = buffer()
+    buf.add([span(1), span(1, trace=2)], now_ns=0)
+    assert len(buf.pop_due(now_ns=QUIET_NS)) == 2
+    buf.add([span(2, parent=1, tool="a")], now_ns=12 * SECOND_NS)
+    assert [(trace.revision, ids(trace)) for trace in buf.drain(now_ns=13 * SECOND_NS)] == [(1, [1, 2])]
+    assert buf.size_bytes == 0
