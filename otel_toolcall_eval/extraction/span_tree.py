@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+from otel_toolcall_eval.values.equality import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
-    from otel_toolcall_eval.model.trace import Span
+    from otel_toolcall_eval.model.tool_call import Json
+    from otel_toolcall_eval.model.trace import Resource, Span
 
 
 class SpanTree:
@@ -99,18 +102,17 @@ def _shifts(span: Span, shift: int, start: int, children: Sequence[Span]) -> Map
     """
     if not shift and all(child.start_unix_ns >= start for child in children):
         return {}
+    own = _process(span.resource)
     shifts: dict[bytes, int] = {}
-    others: list[tuple[Span, int]] = []  # the earliest child of each other process, and the shift of all of its children
-    for child in children:  # in order of time
-        if child.resource == span.resource:
-            shifts[child.span_id] = shift
-            continue
-        moved = next((moved for first, moved in others if first.resource == child.resource), None)
-        if moved is None:
-            moved = max(0, start - child.start_unix_ns)
-            others.append((child, moved))
-        shifts[child.span_id] = moved
+    by_process: dict[Hashable, int] = {own: shift}
+    for child in children:  # in order of time, so the first of each other process is its earliest
+        process = own if child.resource is span.resource else _process(child.resource)
+        shifts[child.span_id] = by_process.setdefault(process, max(0, start - child.start_unix_ns))
     return shifts
+
+
+def _process(resource: Resource) -> Hashable:
+    return identity(cast("Json", resource.attributes))
 
 
 def _by_time(span: Span) -> tuple[int, int, bytes]:

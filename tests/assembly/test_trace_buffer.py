@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.assembly.completion import IN_PROCESS_POLICY, CompletionPolicy
+from otel_toolcall_eval.assembly.completion import IN_PROCESS_POLICY, CompletionPolicy, Unit
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits, TraceBuffer
 from otel_toolcall_eval.model.trace import Doubt, Span, Trace, Trigger
 from tests.fakes import SECOND_NS, span
@@ -422,3 +422,11 @@ def test_revision_that_is_due_when_everything_is_drained_is_made() -> None:
     buf.add([span(2, parent=1, tool="a")], now_ns=12 * SECOND_NS)
     assert [(trace.revision, ids(trace)) for trace in buf.drain(now_ns=13 * SECOND_NS)] == [(1, [1, 2])]
     assert buf.size_bytes == 0
+
+
+def test_without_agents_a_trace_is_its_own_unit() -> None:
+    policy = CompletionPolicy(unit=Unit.AGENT_INVOCATION)
+    buf = buffer(policy)
+    buf.add([span(1), span(2, parent=1, tool="a")], now_ns=0)
+    (trace,) = buf.pop_due(now_ns=QUIET_NS)
+    assert (trace.unit_span_id, ids(trace)) == (None, [1, 2])

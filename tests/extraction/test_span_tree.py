@@ -42,6 +42,22 @@ def test_a_child_with_a_skewed_clock_counts_as_starting_with_its_parent() -> Non
     assert tree.start[child.span_id] == 100
 
 
+def test_children_of_another_process_are_moved_together_until_none_starts_before_the_parent() -> None:
+    here, there, elsewhere = {"host.name": "a"}, {"host.name": "b"}, {"host.name": "c"}
+    parent = make(1, start=100, resource=here)
+    own = make(2, parent=1, start=110, resource=here)
+    skewed = [make(3, parent=1, start=40, resource=there), make(4, parent=1, start=60, resource=there)]
+    ahead = make(5, parent=1, start=130, resource=elsewhere)
+    tree = tree_of(ahead, *skewed, own, parent)
+    assert [tree.start[span.span_id] for span in (own, *skewed, ahead)] == [110, 100, 120, 130]
+
+
+def test_children_of_a_thousand_processes_are_moved_in_linear_time() -> None:
+    children = [make(n, parent=1, start=n, resource={"host.name": str(n)}) for n in range(2, 3_000)]
+    tree = tree_of(make(1, start=10_000, resource={"host.name": "a"}), *children)
+    assert {tree.start[child.span_id] for child in children} == {10_000}
+
+
 def test_of_a_parent_and_a_child_that_start_together_the_parent_stands_first() -> None:
     parent, child = make(1, start=0, end=9), make(2, parent=1, start=0, end=5)
     tree = tree_of(child, parent)

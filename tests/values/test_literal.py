@@ -88,6 +88,7 @@ def test_no_text_raises_anything_else(text: str) -> None:
     [
         pytest.param("{'a': 1, 'b': (2, [3])}", {"a": 1, "b": (2, [3])}, id="object"),
         pytest.param("{'a': 1,}", {"a": 1}, id="comma-at-the-end"),
+        pytest.param(r"'\101\x42\u0043\n\q'", "ABC\n\\q", id="escapes"),
         pytest.param("{'a': 1, 'a': 2}", {"a": 2}, id="last-key-wins"),
         pytest.param("{1: 'x', None: 'y', (1, 2): 'z'}", {1: "x", None: "y", (1, 2): "z"}, id="other-keys"),
         pytest.param("\n { 'a'\t:\r\n[ 1 , ] } \n", {"a": [1]}, id="blanks"),
