@@ -155,7 +155,7 @@ class Pipeline:
         *,
         now_ns: int,
         transport: str,
-        rejected: int = 0,
+        rejected: Mapping[str, int] | None = None,
         open_spans: Mapping[bytes, int] | None = None,
     ) -> AddResult:
         """Take in the spans of one request.
@@ -164,12 +164,12 @@ class Pipeline:
             spans: what could be decoded.
             now_ns: monotonic time of arrival.
             transport: how they came; for the counts.
-            rejected: spans of the same request that could not be taken in.
+            rejected: how many spans of the same request could not be taken in, by reason (``SpanFault.reason``).
             open_spans: in process, how many local spans of each trace are still open.
         """
         foreign = [span for span in spans if span.scope.name != OWN_SCOPE]
         result = self._buffer.add(foreign, now_ns=now_ns, open_spans=open_spans)
-        self.counts = self.counts.plus(transport, result, rejected=rejected)
+        self.counts = self.counts.plus(transport, result, rejected=rejected or {})
         return result
 
     def add_logs(self, records: Sequence[LogRecord], *, received: int, now_ns: int, transport: str) -> None:

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanRequest:
-    """The spans of one request; ``rejected`` others could not be decoded. In process, ``open_spans`` counts by trace ID."""
+    """The spans of one request.
+
+    ``rejected`` counts, by reason, others that could not be used. In process, ``open_spans`` counts by trace ID.
+    """
 
     spans: Sequence[Span]
     transport: str
-    rejected: int
+    rejected: Mapping[str, int]
     open_spans: Mapping[bytes, int] | None
     size_bytes: int
 

@@ -112,7 +112,7 @@ def test_own_telemetry_is_never_grouped_counted_or_judged() -> None:
 
 def test_counts_add_up_over_transports() -> None:
     pipe = pipeline(criteria_set())
-    pipe.add([span(1), span(1), span(2, parent=1, tool="a")], now_ns=0, transport="grpc", rejected=2)
+    pipe.add([span(1), span(1), span(2, parent=1, tool="a")], now_ns=0, transport="grpc", rejected={"end": 2})
     pipe.add([span(2, parent=1, tool="b")], now_ns=0, transport="http")
     counts = pipe.counts
     assert {what: number for (what, transport), number in counts.by.items() if transport == "grpc"} == {

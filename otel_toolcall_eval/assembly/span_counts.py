@@ -21,18 +21,24 @@ class SpanCounts:
 
     Attributes:
         by: what became of spans, and the transport that they came by, to their number.
+        rejected: transport and reason to the number of spans rejected for it; over all reasons it is ``by["rejected", transport]``.
     """
 
     by: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    rejected: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def total(self, what: str) -> int:
         """Return a number over all transports."""
         return sum(number for (counted, _), number in self.by.items() if counted == what)
 
-    def plus(self, transport: str, result: AddResult, *, rejected: int) -> SpanCounts:
-        """Return the counts after one more request."""
+    def plus(self, transport: str, result: AddResult, *, rejected: Mapping[str, int]) -> SpanCounts:
+        """Return the counts after one more request, of which some spans were ``rejected``: reason to their number."""
+        lost = sum(rejected.values())
         by = {**self.by}
-        found = {"received": result.received + rejected, "rejected": rejected, **{what: getattr(result, what) for what in COUNTED}}
+        found = {"received": result.received + lost, "rejected": lost, **{what: getattr(result, what) for what in COUNTED}}
         for what, number in found.items():
             by[what, transport] = by.get((what, transport), 0) + number
-        return SpanCounts(by=by)
+        by_reason = {**self.rejected}
+        for reason, number in rejected.items():
+            by_reason[transport, reason] = by_reason.get((transport, reason), 0) + number
+        return SpanCounts(by=by, rejected=by_reason)

@@ -48,7 +48,7 @@ def read_pipeline(paths: Sequence[str], pipeline: Pipeline) -> list[Problem]:
         pipeline.add_logs(logs.records, received=logs.received, now_ns=0, transport=TRANSPORT)
 
     for decoded in _requests(paths, pipeline.projection, problems, take):
-        pipeline.add(decoded.spans, now_ns=0, transport=TRANSPORT, rejected=decoded.rejected)
+        pipeline.add(decoded.spans, now_ns=0, transport=TRANSPORT, rejected=decoded.rejected_by)
     return problems
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.model.trace import Span
 
@@ -24,6 +24,11 @@ class SpanFault(StrEnum):
     SPAN_ID = "without a valid span_id"
     START = "without a start time"
     END = "without an end time"
+
+    @property
+    def reason(self) -> str:
+        """Return the same as a metric's attribute: ``trace_id``, ``span_id``, ``start`` or ``end``."""
+        return self.name.lower()
 
 
 class FaultTally:
@@ -44,6 +49,11 @@ class FaultTally:
         """Return how many spans were counted."""
         return sum(self._counts.values())
 
+    @property
+    def by_reason(self) -> dict[str, int]:
+        """Return the counts by ``SpanFault.reason``; a fault that no span has is absent."""
+        return {fault.reason: count for fault, count in self._counts.items()}
+
     def __str__(self) -> str:
         """Return the counts in words, empty if there are none."""
         return ", ".join(f"{count} span{'s' if count > 1 else ''} {fault}" for fault, count in self._counts.items())
@@ -58,6 +68,7 @@ class DecodedTraces:
         received: all of them; ``received == len(spans) + rejected``.
         rejected: those that the sender is told about in ``partial_success``.
         reasons: why, for people: ``2 spans without a valid trace_id``; empty if nothing was rejected. Never holds what was sent.
+        rejected_by: the same number as ``rejected``, by reason: ``{"trace_id": 2}``.
         size_bytes: what ``spans`` take in memory, by estimate.
     """
 
@@ -65,6 +76,7 @@ class DecodedTraces:
     received: int = 0
     rejected: int = 0
     reasons: str = ""
+    rejected_by: Mapping[str, int] = field(default_factory=dict)
     size_bytes: int = field(default=0, compare=False)
 
     @classmethod
@@ -75,6 +87,7 @@ class DecodedTraces:
             received=len(spans) + faults.total,
             rejected=faults.total,
             reasons=str(faults),
+            rejected_by=faults.by_reason,
             size_bytes=sum(span.size_bytes for span in spans),
         )
 

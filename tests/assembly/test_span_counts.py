@@ -8,9 +8,11 @@ from otel_toolcall_eval.assembly.span_counts import SpanCounts
 
 def test_counts_are_replaced_never_changed_and_add_up_for_each_transport() -> None:
     none = SpanCounts()
-    one = none.plus("grpc", AddResult(received=4, relevant=1, ignored=1, duplicate=1, conflict=1, late=1), rejected=2)
-    two = one.plus("http", AddResult(received=1, ignored=1), rejected=0)
-    assert (none.total("received"), one.total("received"), two.total("received")) == (0, 6, 7)
+    one = none.plus("grpc", AddResult(received=4, relevant=1, ignored=1, duplicate=1, conflict=1, late=1), rejected={"trace_id": 2})
+    two = one.plus("http", AddResult(received=1, ignored=1), rejected={"trace_id": 1, "end": 3})
+    assert (none.total("received"), one.total("received"), two.total("received")) == (0, 6, 11)
     for counts in (one, two):
         assert counts.total("received") == sum(counts.total(what) for what in ("relevant", "ignored", "duplicate", "conflict", "rejected"))
-    assert (two.by["received", "http"], two.by["late", "grpc"]) == (1, 1)
+    assert two.rejected == {("grpc", "trace_id"): 2, ("http", "trace_id"): 1, ("http", "end"): 3}
+    assert two.plus("grpc", AddResult(), rejected={"trace_id": 5}).rejected["grpc", "trace_id"] == 7
+    assert (two.by["received", "http"], two.by["late", "grpc"]) == (5, 1)

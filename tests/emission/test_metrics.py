@@ -347,7 +347,7 @@ def test_every_count_of_the_worker_is_known(recorded: Recorded) -> None:
     logs = LogDesk(LogJoiner(lambda _: ()))
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, logs=logs), [])
     worker.refuse("grpc", "queue_full")
-    worker.pipeline.add([], now_ns=0, transport="grpc", rejected=1)
+    worker.pipeline.add([], now_ns=0, transport="grpc", rejected={"end": 1})
     worker.pipeline.add_logs([LogRecord(trace_id=None, span_id=None, event_name="e")], received=2, now_ns=0, transport="grpc")
     instruments = {instrument.name: {attribute.name for attribute in instrument.attributes} for instrument in names.OBSERVED}
     observe(recorded.provider, worker)

@@ -46,9 +46,11 @@ def test_a_parent_id_that_is_no_id_counts_as_no_parent(written: bytes, parent: b
 def test_faults_are_told_in_words_with_their_numbers() -> None:
     faults = FaultTally()
     assert (faults.total, str(faults)) == (0, "")
+    assert faults.by_reason == {}
     for fault in (SpanFault.TRACE_ID, SpanFault.END, SpanFault.TRACE_ID):
         faults.add(fault)
     assert faults.total == 3
+    assert faults.by_reason == {"trace_id": 2, "end": 1}
     assert str(faults) == "2 spans without a valid trace_id, 1 span without an end time"
 
 
@@ -58,4 +60,5 @@ def test_what_a_decoder_found_adds_up() -> None:
     spans = [Span(trace_id=TRACE_ID, span_id=SPAN_ID, start_unix_ns=1, end_unix_ns=1, size_bytes=size) for size in (300, 400)]
     decoded = DecodedTraces.of(spans, faults)
     assert (decoded.spans, decoded.received, decoded.rejected, decoded.size_bytes) == (tuple(spans), 3, 1, 700)
+    assert decoded.rejected_by == {"start": 1}
     assert decoded.reasons == "1 span without a start time"
