@@ -132,7 +132,7 @@ class Worker:
         Raises:
             OverloadedError: the queue is full, or the worker is stopping; nothing of the request was taken.
         """
-        self._put(decoded.spans, transport, rejected=decoded.rejected_by)
+        self._put(decoded.spans, transport, decoded.rejected_by, None)
 
     def offer_spans(self, spans: Sequence[Span], *, transport: str, open_spans: Mapping[bytes, int] | None = None) -> None:
         """Queue spans of this process; ``open_spans`` says how many of their traces' local spans are still open.
@@ -140,7 +140,7 @@ class Worker:
         Raises:
             OverloadedError: the queue is full, or the worker is stopping; nothing was taken.
         """
-        self._put(spans, transport, open_spans=open_spans)
+        self._put(spans, transport, {}, open_spans)
 
     def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> None:
         """Queue the log records of a request, behind the spans that wait and within the same bound.
@@ -216,16 +216,9 @@ class Worker:
             refused = dict(self._refused)
         return counts_of(self.pipeline, refused=refused, failures=self.failures)
 
-    def _put(
-        self,
-        spans: Sequence[Span],
-        transport: str,
-        *,
-        rejected: Mapping[str, int] | None = None,
-        open_spans: Mapping[bytes, int] | None = None,
-    ) -> None:
+    def _put(self, spans: Sequence[Span], transport: str, rejected: Mapping[str, int], open_spans: Mapping[bytes, int] | None) -> None:
         size = ITEM_OVERHEAD_BYTES + sum(span.size_bytes for span in spans)
-        self._enqueue(SpanRequest(spans=spans, transport=transport, rejected=rejected or {}, open_spans=open_spans, size_bytes=size))
+        self._enqueue(SpanRequest(spans=spans, transport=transport, rejected=rejected, open_spans=open_spans, size_bytes=size))
 
     def _enqueue(self, request: SpanRequest | LogRequest) -> None:
         size, transport = request.size_bytes, request.transport
