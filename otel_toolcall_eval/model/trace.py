@@ -25,6 +25,10 @@ class StatusCode(IntEnum):
     ERROR = 2
 
 
+STATUS_CODES: Mapping[int, StatusCode] = {code.value: code for code in StatusCode}
+"""By number; senders may send others, which count as UNSET."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """The entity that produced spans."""

@@ -12,12 +12,12 @@ import json
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import DecodeError
-from otel_toolcall_eval.model.trace import SpanEvent, StatusCode
+from otel_toolcall_eval.model.trace import STATUS_CODES, SpanEvent, StatusCode
 from otel_toolcall_eval.wire.decoded import DecodedTraces, FaultTally, fault_of, usable_parent
 from otel_toolcall_eval.wire.json_blocks import all_attributes_of, attributes_of, each, in_field, length, resource_of, scope_of
 from otel_toolcall_eval.wire.json_fields import WrongTypeError, as_object, enum_of, id_of, integer_of, list_of, text_of
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, MemberBudget, check_json
-from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, STATUS_CODES, Origin, make_span, origin_of
+from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, Origin, make_span, origin_of
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Projection, Span

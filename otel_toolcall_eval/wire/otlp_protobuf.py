@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
 from otel_toolcall_eval.errors import DecodeError
-from otel_toolcall_eval.model.trace import Resource, Scope, SpanEvent, StatusCode
+from otel_toolcall_eval.model.trace import STATUS_CODES, Resource, Scope, SpanEvent, StatusCode
 from otel_toolcall_eval.wire.any_value import text_of
 from otel_toolcall_eval.wire.attribute_reader import read_all, reader_for
 from otel_toolcall_eval.wire.decoded import DecodedTraces, FaultTally, fault_of, usable_parent
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, MemberBudget, check_protobuf
 from otel_toolcall_eval.wire.schema import parse_event, parse_request, parse_resource, parse_scope, parse_status
-from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, STATUS_CODES, Origin, make_span, origin_of
+from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, Origin, make_span, origin_of
 from otel_toolcall_eval.wire.varint import MalformedError
 
 if TYPE_CHECKING:
