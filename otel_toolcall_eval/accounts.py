@@ -27,12 +27,8 @@ def counts_of(pipeline: Pipeline, *, refused: Mapping[tuple[str, str], int], fai
         ("toolcall_eval.traces.linked", ()): pipeline.linked_traces,
         ("toolcall_eval.failures", ()): failures,
     }
-    spans = pipeline.counts
-    for (what, transport), number in spans.by.items():
-        if what != "rejected":
-            found[f"toolcall_eval.spans.{what}", (("transport", transport),)] = number
-    for (transport, reason), number in spans.rejected.items():
-        found["toolcall_eval.spans.rejected", (("transport", transport), ("reason", reason))] = number
+    for (what, attributes), number in pipeline.counts.by.items():
+        found[f"toolcall_eval.spans.{what}", attributes] = number
     for (what, attributes), number in pipeline.logs.counts.items():
         found[f"toolcall_eval.log_records.{what}", attributes] = number
     for (transport, reason), number in refused.items():

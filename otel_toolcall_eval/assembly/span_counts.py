@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_toolcall_eval.assembly.limits import AddResult
+
+CountKey: TypeAlias = "tuple[str, tuple[tuple[str, str], ...]]"
 
 COUNTED = ("relevant", "ignored", "duplicate", "conflict", "late", "dropped")
 
@@ -20,25 +22,22 @@ class SpanCounts:
     ``received = relevant + ignored + duplicate + conflict + rejected`` holds at every moment, for each transport.
 
     Attributes:
-        by: what became of spans, and the transport that they came by, to their number.
-        rejected: transport and reason to the number of spans rejected for it; over all reasons it is ``by["rejected", transport]``.
+        by: what became of spans, and the attributes of the count, to their number. Attributes are the transport that they came
+            by and, for ``rejected``, the reason.
     """
 
-    by: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    rejected: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    by: Mapping[CountKey, int] = field(default_factory=dict)
 
     def total(self, what: str) -> int:
-        """Return a number over all transports."""
+        """Return a number over all transports and reasons."""
         return sum(number for (counted, _), number in self.by.items() if counted == what)
 
     def plus(self, transport: str, result: AddResult, *, rejected: Mapping[str, int]) -> SpanCounts:
         """Return the counts after one more request, of which some spans were ``rejected``: reason to their number."""
-        lost = sum(rejected.values())
-        by = {**self.by}
-        found = {"received": result.received + lost, "rejected": lost, **{what: getattr(result, what) for what in COUNTED}}
-        for what, number in found.items():
-            by[what, transport] = by.get((what, transport), 0) + number
-        by_reason = {**self.rejected}
-        for reason, number in rejected.items():
-            by_reason[transport, reason] = by_reason.get((transport, reason), 0) + number
-        return SpanCounts(by=by, rejected=by_reason)
+        by_transport = (("transport", transport),)
+        found: dict[CountKey, int] = {
+            ("received", by_transport): result.received + sum(rejected.values()),
+            **{(what, by_transport): getattr(result, what) for what in COUNTED},
+            **{("rejected", (*by_transport, ("reason", reason))): number for reason, number in rejected.items()},
+        }
+        return SpanCounts(by={**self.by, **{key: self.by.get(key, 0) + number for key, number in found.items()}})

@@ -13,6 +13,11 @@ def test_counts_are_replaced_never_changed_and_add_up_for_each_transport() -> No
     assert (none.total("received"), one.total("received"), two.total("received")) == (0, 6, 11)
     for counts in (one, two):
         assert counts.total("received") == sum(counts.total(what) for what in ("relevant", "ignored", "duplicate", "conflict", "rejected"))
-    assert two.rejected == {("grpc", "trace_id"): 2, ("http", "trace_id"): 1, ("http", "end"): 3}
-    assert two.plus("grpc", AddResult(), rejected={"trace_id": 5}).rejected["grpc", "trace_id"] == 7
-    assert (two.by["received", "http"], two.by["late", "grpc"]) == (5, 1)
+    grpc, http = (("transport", "grpc"),), (("transport", "http"),)
+    assert {attributes: number for (what, attributes), number in two.by.items() if what == "rejected"} == {
+        (*grpc, ("reason", "trace_id")): 2,
+        (*http, ("reason", "trace_id")): 1,
+        (*http, ("reason", "end")): 3,
+    }
+    assert two.plus("grpc", AddResult(), rejected={"trace_id": 5}).by["rejected", (*grpc, ("reason", "trace_id"))] == 7
+    assert (two.by["received", http], two.by["late", grpc]) == (5, 1)
