@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
-from otel_toolcall_eval.evaluators.pairing import Candidates, Fits, Wanted, pair
+from otel_toolcall_eval.evaluators.pairing import Candidates, Wanted, pair
 from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, score_pairing
 from otel_toolcall_eval.evaluators.plans import Plans
 from otel_toolcall_eval.model.score import Outcome, Score
@@ -137,12 +137,7 @@ class ArgsEvaluator:
         candidates = Candidates.of(plan.wanted, log)
         contents = [call.arguments.content for call in candidates.calls]
         certain, possible = _contained(plan, contents) if criteria.subset else _equal(plan, contents)
-        eligible = candidates.eligible(plan.wanted)
-        fits = Fits(
-            certain=[calls & allowed for calls, allowed in zip(certain, eligible, strict=True)],
-            possible=[calls & allowed for calls, allowed in zip(possible, eligible, strict=True)],
-            always=plan.always,
-        )
+        fits = candidates.fits(plan.wanted, certain=certain, possible=possible, always=plan.always)
         pairing = pair(plan.wanted, candidates, fits, matching=criteria.matching, open_ended=log.open_ended)
         return score_pairing(
             pairing=pairing,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.evaluators.answers import CONTENT, asked, compared, is_container, offered, offered_by, spelled
 from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
-from otel_toolcall_eval.evaluators.pairing import Candidates, Fits, Wanted, pair
+from otel_toolcall_eval.evaluators.pairing import Candidates, Wanted, pair
 from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, score_pairing
 from otel_toolcall_eval.evaluators.plans import Plans
 from otel_toolcall_eval.model.score import Outcome, Score
@@ -135,12 +135,7 @@ class OutputEvaluator:
         candidates = Candidates.of(plan.wanted, log)
         contents = [call.output.content for call in candidates.calls]
         certain, possible = _answering(plan, contents)
-        eligible = candidates.eligible(plan.wanted)
-        fits = Fits(
-            certain=[calls & allowed for calls, allowed in zip(certain, eligible, strict=True)],
-            possible=[calls & allowed for calls, allowed in zip(possible, eligible, strict=True)],
-            always=plan.never,
-        )
+        fits = candidates.fits(plan.wanted, certain=certain, possible=possible, always=plan.never)
         pairing = pair(plan.wanted, candidates, fits, matching=criteria.matching, open_ended=log.open_ended)
         return score_pairing(
             pairing=pairing,

@@ -128,6 +128,15 @@ class Candidates:
             for tool, call_id in zip(wanted.tools, wanted.call_ids, strict=True)
         ]
 
+    def fits(self, wanted: Wanted, *, certain: Sequence[int], possible: Sequence[int], always: Sequence[bool]) -> Fits:
+        """Return what fits by content, as in ``Fits``, reduced to the calls with the name and ID that each expectation asks for."""
+        eligible = self.eligible(wanted)
+        return Fits(
+            certain=[calls & allowed for calls, allowed in zip(certain, eligible, strict=True)],
+            possible=[calls & allowed for calls, allowed in zip(possible, eligible, strict=True)],
+            always=always,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fits:
