@@ -65,27 +65,31 @@ class DecodedTraces:
 
     Attributes:
         spans: the usable ones, in the order of the request.
-        received: all of them; ``received == len(spans) + rejected``.
-        rejected: those that the sender is told about in ``partial_success``.
         reasons: why, for people: ``2 spans without a valid trace_id``; empty if nothing was rejected. Never holds what was sent.
-        rejected_by: the same number as ``rejected``, by reason: ``{"trace_id": 2}``.
+        rejected_by: how many were rejected, by reason: ``{"trace_id": 2}``.
         size_bytes: what ``spans`` take in memory, by estimate.
     """
 
     spans: tuple[Span, ...] = ()
-    received: int = 0
-    rejected: int = 0
     reasons: str = ""
     rejected_by: Mapping[str, int] = field(default_factory=dict)
     size_bytes: int = field(default=0, compare=False)
+
+    @property
+    def rejected(self) -> int:
+        """Return how many spans the sender is told about in ``partial_success``."""
+        return sum(self.rejected_by.values())
+
+    @property
+    def received(self) -> int:
+        """Return how many spans the request held."""
+        return len(self.spans) + self.rejected
 
     @classmethod
     def of(cls, spans: Sequence[Span], faults: FaultTally) -> DecodedTraces:
         """Put together what a decoder found."""
         return cls(
             spans=tuple(spans),
-            received=len(spans) + faults.total,
-            rejected=faults.total,
             reasons=str(faults),
             rejected_by=faults.by_reason,
             size_bytes=sum(span.size_bytes for span in spans),
