@@ -182,10 +182,10 @@ class Pipeline:
         """Return a time before which no trace is due; None if none is open."""
         return self._buffer.next_due_ns()
 
-    def pop_due(self, *, now_ns: int) -> list[TraceReport]:
-        """Judge what is due now. A trace that is looked at again is reported only if a verdict changed."""
+    def pop_due(self, *, now_ns: int, limit: int | None = None) -> list[TraceReport]:
+        """Judge what is due now, about ``limit`` traces at most. One that is looked at again is reported only if a verdict changed."""
         self.logs.pass_time(now_ns=now_ns)
-        return list(self._judge_all(self._buffer.pop_due(now_ns=now_ns)))
+        return list(self._judge_all(self._buffer.pop_due(now_ns=now_ns, limit=limit)))
 
     def drain(self, *, now_ns: int, trigger: Trigger = Trigger.SHUTDOWN) -> Iterator[TraceReport]:
         """Judge all that is open, one trace at a time, so that a long recording's reports need not all be held. Nothing is kept."""

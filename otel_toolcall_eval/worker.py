@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
 from typing import TYPE_CHECKING, Protocol
 
 from otel_toolcall_eval.accounts import counts_of
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.notices import Notices
 from otel_toolcall_eval.work_items import BindRequest, LogRequest, Question, SpanRequest
+from otel_toolcall_eval.work_queue import WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from otel_toolcall_eval.accounts import Counts
     from otel_toolcall_eval.assembly.waiting import Waiting
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 DEFAULT_QUEUE_BYTES = 64 * 1024 * 1024
 ITEM_OVERHEAD_BYTES = 500
+
+TRACES_AT_A_TIME = 50
+"""Judged before the queue is looked at again: some 65 ms. Traces that fall due all at once, a hundred thousand after a pause, would
+otherwise keep senders waiting for minutes."""
 
 
 class Clock(Protocol):
@@ -88,28 +92,20 @@ class Worker:
         self.pipeline = pipeline
         self._emitters = tuple(emitters)
         self._clock = clock or MonotonicClock()
-        self._queue_limit = queue_bytes
         self._on_late_span = on_late_span
-        self._begin()
-        self._stopping = False
-        self._refused: Counter[tuple[str, str]] = Counter()  # guarded by _wake
+        self._queue = WorkQueue(queue_bytes)
+        self._thread = self._new_thread()
         self._notices = Notices()  # owned by the thread
 
-    def _begin(self) -> None:
-        """Set up what a process of its own needs: a lock that nobody holds, an empty queue, a thread."""
-        self._wake = threading.Condition()
-        # Guarded by _wake:
-        self._queue: deque[WorkItem] = deque()
-        self._queued_bytes = 0
-        self._offered = 0
-        self._settled = 0  # requests whose due verdicts were emitted
-        self._thread = threading.Thread(target=self._run, name="otel-toolcall-eval-worker", daemon=True)
+    def _new_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._run, name="otel-toolcall-eval-worker", daemon=True)
 
     def restart_in_child(self, pipeline: Pipeline) -> None:
         """Begin anew after a fork: the thread stayed in the parent, which judges what was open, and its locks may be held for ever."""
         self.pipeline = pipeline
-        self._begin()
-        if not self._stopping:
+        self._queue.begin_anew()
+        self._thread = self._new_thread()
+        if not self._queue.stopping:
             self._thread.start()
 
     @property
@@ -149,30 +145,24 @@ class Worker:
             OverloadedError: the queue is full, or the worker is stopping; nothing of the request was taken.
         """
         size = ITEM_OVERHEAD_BYTES + decoded.size_bytes
-        self._enqueue(LogRequest(records=decoded.records, transport=transport, received=decoded.received, size_bytes=size))
+        self._queue.put(LogRequest(records=decoded.records, transport=transport, received=decoded.received, size_bytes=size))
 
     def refuse(self, transport: str, reason: str) -> None:
         """Count a request that a receiver turned away."""
-        with self._wake:
-            self._refused[transport, reason] += 1
+        self._queue.refuse(transport, reason)
 
     def flush(self, timeout_seconds: float) -> bool:
         """Wait until all that was offered is taken in, what is due is judged, and the emitters have sent it; False if not in time."""
         deadline = time.monotonic() + timeout_seconds
-        with self._wake:
-            target = self._offered
-            self._wake.notify_all()
-            if not self._wake.wait_for(lambda: self._settled >= target or not self.alive, timeout_seconds) or self._settled < target:
-                return False
+        if not self._queue.wait_until_settled(timeout_seconds, self._thread.is_alive):
+            return False
         sent = [emitter.flush(max(0.0, deadline - time.monotonic())) for emitter in self._emitters]
         return all(sent)
 
     def shutdown(self, timeout_seconds: float) -> bool:
         """Take nothing more, judge everything that is open, emit it, and end; False if that took longer than allowed."""
         deadline = time.monotonic() + timeout_seconds
-        with self._wake:
-            self._stopping = True
-            self._wake.notify_all()
+        self._queue.stop()
         if self._thread.ident is not None:
             self._thread.join(timeout_seconds)
         for emitter in self._emitters:
@@ -190,7 +180,7 @@ class Worker:
         """
         question = Question(limit=limit)
         try:
-            if self._append(question):
+            if self._queue.put_aside(question):
                 return question.answer.result(timeout_seconds)
         except TimeoutError:
             question.answer.cancel()
@@ -198,69 +188,57 @@ class Worker:
 
     def bind(self, trace_id: bytes, names: Sequence[str]) -> None:
         """Judge a trace by criteria of these names, too. Takes effect in turn with the spans that are offered before and after."""
-        self._append(BindRequest(trace_id=trace_id, names=tuple(names)))
-
-    def _append(self, item: Question | BindRequest) -> bool:
-        """Queue what is no span; False if the worker is stopping."""
-        with self._wake:
-            if self._stopping:
-                return False
-            self._queue.append(item)
-            self._offered += 1
-            self._wake.notify_all()
-            return True
+        self._queue.put_aside(BindRequest(trace_id=trace_id, names=tuple(names)))
 
     def counts(self) -> Counts:
         """Return what happened since the start: instrument name and attributes to a number. May be called from any thread."""
-        with self._wake:
-            refused = dict(self._refused)
-        return counts_of(self.pipeline, refused=refused, failures=self.failures)
+        return counts_of(self.pipeline, refused=self._queue.refused, failures=self.failures)
 
     def _put(self, spans: Sequence[Span], transport: str, rejected: Mapping[str, int], open_spans: Mapping[bytes, int] | None) -> None:
         size = ITEM_OVERHEAD_BYTES + sum(span.size_bytes for span in spans)
-        self._enqueue(SpanRequest(spans=spans, transport=transport, rejected=rejected, open_spans=open_spans, size_bytes=size))
-
-    def _enqueue(self, request: SpanRequest | LogRequest) -> None:
-        size, transport = request.size_bytes, request.transport
-        with self._wake:
-            full = self._queued_bytes > 0 and self._queued_bytes + size > self._queue_limit  # into an empty queue anything fits
-            reason = "shutdown" if self._stopping else "queue_full" if full else None
-            if reason is not None:
-                raise OverloadedError(
-                    where=transport,
-                    what="the service is stopping" if reason == "shutdown" else "the queue of spans to judge is full",
-                    fix="send the request again after a moment",
-                )
-            self._queue.append(request)
-            self._queued_bytes += size
-            self._offered += 1
-            self._wake.notify_all()
+        self._queue.put(SpanRequest(spans=spans, transport=transport, rejected=rejected, open_spans=open_spans, size_bytes=size))
 
     def _run(self) -> None:
+        unsettled = 0
         while True:
-            with self._wake:
-                due_ns = self.pipeline.next_due_ns()
-                if not self._queue and not self._stopping:
-                    self._wake.wait(None if due_ns is None else max(0.0, (due_ns - self._clock.now_ns()) / 1e9))
-                requests, self._queue = self._queue, deque()
-                self._queued_bytes = 0
-                stopping = self._stopping
-            self._turn(requests, stopping=stopping)
-            with self._wake:
-                self._settled += len(requests)
-                self._wake.notify_all()
-                if stopping and not self._queue:
-                    return
+            requests, stopping = self._queue.take(self._seconds_to_next)
+            unsettled += len(requests)
+            began_ns = self._clock.now_ns()
+            self._take_all(requests)
+            if self._judge_due(at_least_ns=self._clock.now_ns() - began_ns) or stopping:
+                if stopping:
+                    self._emit(self.pipeline.drain(now_ns=self._clock.now_ns()))
+                self._queue.settle(unsettled)
+                unsettled = 0
+            if stopping:
+                return
 
-    def _turn(self, requests: Iterable[WorkItem], *, stopping: bool) -> None:
+    def _seconds_to_next(self) -> float | None:
+        due_ns = self.pipeline.next_due_ns()
+        return None if due_ns is None else max(0.0, (due_ns - self._clock.now_ns()) / 1e9)
+
+    def _take_all(self, requests: Iterable[WorkItem]) -> None:
         """Take in whole requests before asking what is due: half a request must not complete a trace."""
         for request in requests:
             try:
                 self._take(request)
             except Exception as error:  # noqa: BLE001 - a bug of ours; the thread has to outlive it, or every later trace is lost
                 self._notices.failed(self.pipeline, error)
-        now_ns = self._clock.now_ns()
-        for report in self._reports(now_ns, stopping=stopping):
+
+    def _judge_due(self, *, at_least_ns: int) -> bool:
+        """Judge what is due; False if there is more, but requests wait, too, and judging had its share of the time."""
+        began_ns = now_ns = self._clock.now_ns()
+        while True:
+            self._emit(self.pipeline.pop_due(now_ns=now_ns, limit=TRACES_AT_A_TIME))
+            now_ns = self._clock.now_ns()
+            due_ns = self.pipeline.next_due_ns()
+            if due_ns is None or due_ns > now_ns:
+                return True
+            if not self._queue.is_empty and now_ns - began_ns >= at_least_ns:
+                return False
+
+    def _emit(self, reports: Iterable[TraceReport]) -> None:
+        for report in reports:
             for emitter in self._emitters:
                 try:
                     emitter.emit(report)
@@ -289,8 +267,3 @@ class Worker:
         if self._on_late_span is not None:
             for age_ns in result.late_ages_ns:
                 self._on_late_span(age_ns / 1e9)
-
-    def _reports(self, now_ns: int, *, stopping: bool) -> Iterator[TraceReport]:
-        yield from self.pipeline.pop_due(now_ns=now_ns)
-        if stopping:
-            yield from self.pipeline.drain(now_ns=now_ns)

@@ -12,7 +12,7 @@ from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.pipeline import Pipeline
-from otel_toolcall_eval.worker import Worker
+from otel_toolcall_eval.worker import TRACES_AT_A_TIME, Worker
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, span
 
 if TYPE_CHECKING:
@@ -68,6 +68,37 @@ def test_deadline_wakes_the_worker_by_itself(emitter: ListEmitter) -> None:
     worker.offer_spans([span(1)], transport="test")
     assert seen.wait(TIMEOUT_SECONDS)
     assert worker.shutdown(TIMEOUT_SECONDS)
+
+
+def test_requests_are_taken_in_between_while_many_traces_are_due(clock: ManualClock) -> None:
+    taken: list[str] = []
+    offered = threading.Event()
+
+    class Reader(PlainReader):
+        def is_relevant(self, span: Span) -> bool:
+            taken.append(span.name)
+            return super().is_relevant(span)
+
+    class Telling(ListEmitter):
+        def emit(self, report: TraceReport) -> None:
+            super().emit(report)
+            if len(self.reports) == 1:
+                judging.offer_spans([span(1, trace=9999, name="waiting")], transport="test")
+            if taken[-1] == "waiting":
+                offered.set()
+
+    emitter = Telling()
+    judging = Worker(Pipeline(reader=Reader(), evaluators={}), [emitter], clock=clock)
+    judging.start()
+    many = 5 * TRACES_AT_A_TIME
+    judging.offer_spans([span(1, trace=number) for number in range(1, many + 1)], transport="test")
+    assert judging.flush(TIMEOUT_SECONDS)
+    clock.ns = 10 * SECOND_NS
+    judging.offer_spans([], transport="test")
+    assert judging.flush(TIMEOUT_SECONDS)
+    assert offered.is_set()  # so it was taken in before the last of them was judged
+    assert len(emitter.reports) == many  # a flush that was asked for before they were all judged waits for them
+    judging.shutdown(TIMEOUT_SECONDS)
 
 
 def test_shutdown_judges_what_is_open_and_refuses_what_comes_later(worker: Worker, emitter: ListEmitter) -> None:

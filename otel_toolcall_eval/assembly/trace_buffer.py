@@ -138,10 +138,10 @@ class TraceBuffer:
             return 0
         return self._deadlines[0][0] if self._deadlines else None
 
-    def pop_due(self, *, now_ns: int) -> list[Trace]:
-        """Return the traces that are due, oldest deadline first, after those that were evicted meanwhile."""
+    def pop_due(self, *, now_ns: int, limit: int | None = None) -> list[Trace]:
+        """Return traces that are due, oldest deadline first, after all that were evicted; at ``limit`` traces the rest stays due."""
         traces, self._evicted = self._evicted, []
-        while self._deadlines and self._deadlines[0][0] <= now_ns:
+        while self._deadlines and self._deadlines[0][0] <= now_ns and (limit is None or len(traces) < limit):
             _, key = heapq.heappop(self._deadlines)
             traces += self._look_again(key, now_ns)
             trace = self._open.get(key)

@@ -37,6 +37,16 @@ def test_trace_is_due_one_quiet_period_after_its_root_and_not_before() -> None:
     assert len(buf) == 0
 
 
+def test_what_is_due_may_be_had_in_parts_and_the_rest_stays_due() -> None:
+    buf = buffer()
+    buf.add([span(1, trace=number) for number in range(1, 6)], now_ns=0)
+    parts = []
+    while (due_ns := buf.next_due_ns()) is not None and due_ns <= QUIET_NS:
+        parts.append([trace.trace_id[-1] for trace in buf.pop_due(now_ns=QUIET_NS, limit=2)])
+    assert parts == [[1, 2], [3, 4], [5]]
+    assert buf.pop_due(now_ns=QUIET_NS, limit=2) == []
+
+
 def test_each_span_restarts_the_quiet_period() -> None:
     buf = buffer()
     buf.add([span(1)], now_ns=0)

@@ -1,0 +1,113 @@
+"""What waits for the worker: whole requests, in the order in which they came, bounded by bytes.
+
+One condition guards all of it. Any thread puts in, one takes out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.errors import OverloadedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from otel_toolcall_eval.work_items import BindRequest, LogRequest, Question, SpanRequest, WorkItem
+
+
+class WorkQueue:
+    """A bounded queue that also knows when what was put in has been dealt with."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        """Start empty; ``limit_bytes`` is the estimated size of the requests that may wait."""
+        self._limit_bytes = limit_bytes
+        self._stopping = False
+        self._refused: Counter[tuple[str, str]] = Counter()
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget what waits, and whoever holds the lock: after a fork that thread is in the parent."""
+        self._changed = threading.Condition()
+        # Guarded by _changed:
+        self._items: deque[WorkItem] = deque()
+        self._bytes = 0
+        self._offered = 0
+        self._settled = 0
+
+    @property
+    def stopping(self) -> bool:
+        """Return True once nothing more is taken."""
+        return self._stopping
+
+    @property
+    def is_empty(self) -> bool:
+        """Return True while nothing waits."""
+        return not self._items
+
+    @property
+    def refused(self) -> Mapping[tuple[str, str], int]:
+        """Return how many requests were turned away, by transport and reason."""
+        with self._changed:
+            return dict(self._refused)
+
+    def refuse(self, transport: str, reason: str) -> None:
+        """Count a request that was turned away."""
+        with self._changed:
+            self._refused[transport, reason] += 1
+
+    def put(self, request: SpanRequest | LogRequest) -> None:
+        """Let a request wait.
+
+        Raises:
+            OverloadedError: it has no room, or the service is stopping; nothing of it was taken.
+        """
+        with self._changed:
+            full = self._bytes > 0 and self._bytes + request.size_bytes > self._limit_bytes  # into an empty queue anything fits
+            if self._stopping or full:
+                what = "the service is stopping" if self._stopping else "the queue of spans to judge is full"
+                raise OverloadedError(where=request.transport, what=what, fix="send the request again after a moment")
+            self._bytes += request.size_bytes
+            self._add(request)
+
+    def put_aside(self, item: Question | BindRequest) -> bool:
+        """Let wait what is no telemetry, and has no weight; False if the service is stopping."""
+        with self._changed:
+            if not self._stopping:
+                self._add(item)
+            return not self._stopping
+
+    def take(self, seconds_to_wait: Callable[[], float | None]) -> tuple[deque[WorkItem], bool]:
+        """Return all that waits, and whether it is the last; waits for it as long as told (None: for ever), or until woken."""
+        with self._changed:
+            if not self._items and not self._stopping:
+                self._changed.wait(seconds_to_wait())
+            taken, self._items = self._items, deque()
+            self._bytes = 0
+            return taken, self._stopping
+
+    def settle(self, count: int) -> None:
+        """Note that so many more items, in the order in which they were put in, have been dealt with."""
+        with self._changed:
+            self._settled += count
+            self._changed.notify_all()
+
+    def wait_until_settled(self, timeout_seconds: float, alive: Callable[[], bool]) -> bool:
+        """Wait until all that was put in so far is dealt with; False if it isn't in time, or nobody is ``alive`` to do it."""
+        with self._changed:
+            target = self._offered
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._settled >= target or not alive(), timeout_seconds)
+            return self._settled >= target
+
+    def stop(self) -> None:
+        """Take nothing more."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+
+    def _add(self, item: WorkItem) -> None:
+        self._items.append(item)
+        self._offered += 1
+        self._changed.notify_all()
