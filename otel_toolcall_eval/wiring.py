@@ -29,6 +29,7 @@ from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_crite
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource
 from otel_toolcall_eval.settings.dialect_file import build_extractor
 from otel_toolcall_eval.sources.log_processor import LogSource
+from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from otel_toolcall_eval.sources.span_processor import SpanSource
 from otel_toolcall_eval.worker import Worker
 
@@ -161,6 +162,7 @@ def build_sidecar(
     emitters: list[Emitter] = [emitter for emitter in (metrics, events, console) if emitter is not None]
     worker = Worker(pipeline, emitters, queue_bytes=settings.intake.queue_bytes, on_late_span=metrics.late_span if metrics else None)
     observe(providers.meter_provider, worker)
+    intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection, logs=worker)
 
     def render(accept: str) -> tuple[bytes, str]:
         page = providers.page.render(accept)
@@ -169,20 +171,16 @@ def build_sidecar(
     return SidecarParts(
         worker=worker,
         grpc=GrpcReceiver(
-            sink=worker,
-            projection=lambda: pipeline.projection,
+            intake=intake,
             refused=worker.refuse,
-            logs=worker,
             host=settings.listen.grpc.host,
             port=settings.listen.grpc.port,
             max_message_bytes=settings.intake.max_request_bytes,
             port_option="--grpc",
         ),
         http=HttpReceiver(
-            sink=worker,
-            projection=lambda: pipeline.projection,
+            intake=intake,
             refused=worker.refuse,
-            logs=worker,
             pages={
                 "/livez": health_page(alive),
                 "/readyz": health_page(problems),

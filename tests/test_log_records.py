@@ -32,11 +32,12 @@ from otel_toolcall_eval.model.trace import Projection, Trigger
 from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sources.log_processor import TRANSPORT, LogSource
+from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
 from otel_toolcall_eval.wiring import EVALUATORS
 from otel_toolcall_eval.worker import Worker
 from tests.fakes import ListEmitter, span
-from tests.sources.receivers import JSON, KEEP, LOGS, PROTOBUF, Intake, call, post, running
+from tests.sources.receivers import JSON, LOGS, PROTOBUF, Intake, call, otlp, post, running
 from tests.wire.test_otlp_logs import log, request, text, to_json
 
 if TYPE_CHECKING:
@@ -152,6 +153,12 @@ class LogIntake(Intake):
 
 
 KEEP_E = Projection(event_names=frozenset({"e"}))
+
+
+def with_logs(intake: LogIntake) -> OtlpIntake:
+    return OtlpIntake(sink=intake, logs=intake, projection=lambda: KEEP_E)
+
+
 BODY = request(log(event_name="e"), log(event_name="other")).SerializeToString()
 
 
@@ -160,14 +167,14 @@ def test_both_receivers_take_log_records() -> None:
     from otel_toolcall_eval.sources.otlp_http import HttpReceiver  # noqa: PLC0415
 
     intake = LogIntake()
-    with running(GrpcReceiver(sink=intake, logs=intake, projection=lambda: KEEP_E, refused=intake.refused, port=0)) as port:
+    with running(GrpcReceiver(intake=with_logs(intake), refused=intake.refused, port=0)) as port:
         assert (call(port, BODY, LOGS).code, call(port, BODY, LOGS).body) == ("OK", b"")
         assert call(port, b"\xff\xff", LOGS).code == "INVALID_ARGUMENT"
         intake.failure = RuntimeError("secret")
         failed = call(port, BODY, LOGS)
         assert (failed.code, "secret" in failed.details) == ("INTERNAL", False)
         intake.failure = None
-    with running(HttpReceiver(sink=intake, logs=intake, projection=lambda: KEEP_E, refused=intake.refused, port=0)) as port:
+    with running(HttpReceiver(intake=with_logs(intake), refused=intake.refused, port=0)) as port:
         assert post(port, BODY, path="/v1/logs").body == b""
         answer = post(port, to_json(request(log(event_name="e"))), JSON, path="/v1/logs")
         assert (answer.status, answer.body) == (200, b"{}")
@@ -192,8 +199,8 @@ def test_the_sdks_own_exporters_are_understood() -> None:
     from otel_toolcall_eval.sources.otlp_http import HttpReceiver  # noqa: PLC0415
 
     intake = LogIntake()
-    grpc_receiver = GrpcReceiver(sink=intake, logs=intake, projection=lambda: KEEP_E, refused=intake.refused, port=0)
-    http_receiver = HttpReceiver(sink=intake, logs=intake, projection=lambda: KEEP_E, refused=intake.refused, port=0)
+    grpc_receiver = GrpcReceiver(intake=with_logs(intake), refused=intake.refused, port=0)
+    http_receiver = HttpReceiver(intake=with_logs(intake), refused=intake.refused, port=0)
     with running(grpc_receiver) as grpc_port, running(http_receiver) as http_port:
         provider = LoggerProvider(shutdown_on_exit=False)
         for exporter in (Grpc(endpoint=f"127.0.0.1:{grpc_port}", insecure=True), Http(endpoint=f"http://127.0.0.1:{http_port}/v1/logs")):
@@ -213,7 +220,7 @@ def test_receivers_without_a_log_sink_accept_logs_and_ignore_them() -> None:
     from otel_toolcall_eval.sources.otlp_http import HttpReceiver  # noqa: PLC0415 - as above
 
     intake = Intake()
-    with running(HttpReceiver(sink=intake, projection=lambda: KEEP, refused=intake.refused, port=0)) as port:
+    with running(HttpReceiver(intake=otlp(intake), refused=intake.refused, port=0)) as port:
         assert post(port, BODY, path="/v1/logs").status == 200
 
 

@@ -24,6 +24,7 @@ from otel_toolcall_eval.settings.criteria_check import build_check
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver
+from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from otel_toolcall_eval.sources.span_processor import SpanSource
 from otel_toolcall_eval.wiring import EVALUATORS
 from otel_toolcall_eval.worker import Worker
@@ -81,8 +82,9 @@ class Rig:
         pipeline = Pipeline(reader=default_extractor(), evaluators=EVALUATORS, criteria=sets)
         self.worker = Worker(pipeline, [self.emitter], clock=self.clock)
         worker = self.worker
-        self.grpc = GrpcReceiver(sink=worker, projection=lambda: pipeline.projection, refused=worker.refuse, port=0)
-        self.http = HttpReceiver(sink=worker, projection=lambda: pipeline.projection, refused=worker.refuse, port=0)
+        intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection)
+        self.grpc = GrpcReceiver(intake=intake, refused=worker.refuse, port=0)
+        self.http = HttpReceiver(intake=intake, refused=worker.refuse, port=0)
         for part in (self.worker, self.grpc, self.http):
             part.start()
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.grpc.port}")

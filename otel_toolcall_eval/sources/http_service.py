@@ -12,6 +12,7 @@ import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from aiohttp import web
@@ -20,15 +21,15 @@ from otel_toolcall_eval.errors import IntakeError
 from otel_toolcall_eval.sources.http_connection import MAX_HEADERS, SERVER_HEADER, Connection
 from otel_toolcall_eval.sources.http_pages import may_see
 from otel_toolcall_eval.sources.sink import reason_of
-from otel_toolcall_eval.wire import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf
-from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, export_reply, status_reply
+from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, status_reply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_toolcall_eval.sources.http_body import BodyReader
     from otel_toolcall_eval.sources.http_pages import PageSource
-    from otel_toolcall_eval.sources.sink import LogSink, ProjectionSource, Refused, SpanSink
+    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
+    from otel_toolcall_eval.sources.sink import Refused
 
 _logger = logging.getLogger(__name__)
 
@@ -37,8 +38,6 @@ _PAGE_THREADS = 2
 _SIGNALS = {"/v1/traces": Signal.TRACES, "/v1/metrics": Signal.METRICS, "/v1/logs": Signal.LOGS}
 _ENCODINGS = {encoding.value: encoding for encoding in Encoding}
 _TRANSPORTS = {Encoding.PROTOBUF: "http/protobuf", Encoding.JSON: "http/json", None: "http"}
-_DECODERS = {Encoding.PROTOBUF: otlp_protobuf.decode_traces, Encoding.JSON: otlp_json.decode_traces}
-_LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_logs_json.decode_logs}
 _PACKED = {"": False, "identity": False, "gzip": True, "x-gzip": True}
 
 
@@ -82,18 +81,14 @@ class HttpService:
     def __init__(
         self,
         *,
-        sink: SpanSink,
-        projection: ProjectionSource,
+        intake: OtlpIntake,
         refused: Refused,
-        logs: LogSink | None,
         bodies: BodyReader,
         pages: Mapping[str, PageSource],
     ) -> None:
         """Take what a receiver was given; start no thread yet."""
-        self._sink = sink
-        self._projection = projection
+        self._intake = intake
         self._refused = refused
-        self._logs = logs
         self._bodies = bodies
         self._pages = pages
         self._decoding = ThreadPoolExecutor(1, thread_name_prefix="otlp-http-decode")
@@ -183,26 +178,16 @@ class HttpService:
             raise _UnsupportedMediaError(where="Content-Encoding", what="this compression is not supported", fix="use gzip or none")
         body = await self._bodies.read(request, packed=packed)
         try:
-            reply = export_reply(encoding, signal)
-            if signal is Signal.TRACES or (signal is Signal.LOGS and self._logs is not None):
-                reply = await self._take(body.take(), encoding, signal)
+            reply = await self._take(body.take(), encoding, signal)
         finally:
             body.release()
         return _Answer(body=reply, content_type=encoding.value)
 
     async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> bytes:
-        if len(body) <= _INLINE_BYTES:
-            return self._decode(body, encoding, signal)
-        return await asyncio.get_running_loop().run_in_executor(self._decoding, self._decode, body, encoding, signal)
-
-    def _decode(self, body: bytes, encoding: Encoding, signal: Signal) -> bytes:
-        """Decode and offer, on either thread."""
-        if signal is Signal.LOGS and self._logs is not None:
-            self._logs.offer_logs(_LOG_DECODERS[encoding](body, self._projection()), transport=_TRANSPORTS[encoding])
-            return export_reply(encoding, signal)
-        decoded = _DECODERS[encoding](body, self._projection())
-        self._sink.offer(decoded, transport=_TRANSPORTS[encoding])
-        return export_reply(encoding, rejected=decoded.rejected, reasons=decoded.reasons)
+        take = partial(self._intake.take, body, encoding, signal, transport=_TRANSPORTS[encoding])
+        if len(body) <= _INLINE_BYTES or not self._intake.wants(signal):
+            return take()
+        return await asyncio.get_running_loop().run_in_executor(self._decoding, take)
 
 
 def _refusal(encoding: Encoding, error: IntakeError, path: str) -> _Answer:

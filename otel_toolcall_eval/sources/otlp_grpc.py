@@ -20,23 +20,22 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from otel_toolcall_eval.errors import IntakeError, SettingsError
 from otel_toolcall_eval.sources.listening import check_free, shown
 from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_of
-from otel_toolcall_eval.wire.otlp_logs import decode_logs
-from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
-from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, export_reply, retry_info
+from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, retry_info
 from otel_toolcall_eval.wire.unpacking import gunzip, is_packed, too_large
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from otel_toolcall_eval.sources.sink import LogSink, ProjectionSource, Refused, SpanSink
+    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
+    from otel_toolcall_eval.sources.sink import Refused
 
 TRANSPORT = "grpc"
 
 _logger = logging.getLogger(__name__)
 
-_TRACES = "opentelemetry.proto.collector.trace.v1.TraceService"
-_METRICS = "opentelemetry.proto.collector.metrics.v1.MetricsService"
-_LOGS = "opentelemetry.proto.collector.logs.v1.LogsService"
+_SERVICES = {
+    Signal.TRACES: "opentelemetry.proto.collector.trace.v1.TraceService",
+    Signal.METRICS: "opentelemetry.proto.collector.metrics.v1.MetricsService",
+    Signal.LOGS: "opentelemetry.proto.collector.logs.v1.LogsService",
+}
 _WORKERS = 4  # decoding holds the interpreter's lock, so more would only wait for each other
 _STREAMS_PER_CONNECTION = 100
 _METADATA_BYTES = 16 << 10
@@ -51,10 +50,8 @@ class GrpcReceiver:
     def __init__(
         self,
         *,
-        sink: SpanSink,
-        projection: ProjectionSource,
+        intake: OtlpIntake,
         refused: Refused,
-        logs: LogSink | None = None,
         host: str = "127.0.0.1",
         port: int = 4317,
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
@@ -63,19 +60,15 @@ class GrpcReceiver:
         """Prepare; nothing listens yet.
 
         Args:
-            sink: takes the spans.
-            projection: asked for each request.
+            intake: takes the requests.
             refused: counts the requests that were not taken.
-            logs: takes log records; without it they are accepted and ignored.
             host: address to listen on.
             port: 0 takes any free one.
             max_message_bytes: largest message, packed and unpacked.
             port_option: what the reader of an error about the port is told to change.
         """
-        self._sink = sink
-        self._projection = projection
+        self._intake = intake
         self._refused = refused
-        self._logs = logs
         self._host = host
         self._asked_port = port
         self._max_message_bytes = max_message_bytes
@@ -96,13 +89,7 @@ class GrpcReceiver:
         check_free(self._host, self._asked_port, port_option=self._port_option)
         workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="otlp-grpc")
         server = grpc.server(workers, options=self._options())
-        server.add_generic_rpc_handlers(
-            (
-                _service(_TRACES, self._export_traces),
-                _service(_METRICS, self._ignore),
-                _service(_LOGS, self._ignore if self._logs is None else self._export_logs),
-            )
-        )
+        server.add_generic_rpc_handlers(tuple(self._service(signal) for signal in _SERVICES))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         address = shown(self._host, self._asked_port)
         try:
@@ -118,7 +105,7 @@ class GrpcReceiver:
     def set_serving(self, *, serving: bool) -> None:
         """Say what the health service answers, for the whole server and for each OTLP service."""
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-        for service in ("", _TRACES, _METRICS, _LOGS):
+        for service in ("", *_SERVICES.values()):
             self._health.set(service, status)
 
     def stop(self, *, grace_seconds: float) -> None:
@@ -144,26 +131,16 @@ class GrpcReceiver:
             ("grpc.keepalive_permit_without_calls", 1),
         ]
 
-    def _export_traces(self, message: bytes, context: grpc.ServicerContext) -> bytes:
-        def take() -> bytes:
-            decoded = decode_traces(self._unpacked(message), self._projection())
-            self._sink.offer(decoded, transport=TRANSPORT)
-            return export_reply(Encoding.PROTOBUF, rejected=decoded.rejected, reasons=decoded.reasons)
+    def _service(self, signal: Signal) -> grpc.GenericRpcHandler[bytes, bytes]:
+        def export(message: bytes, context: grpc.ServicerContext) -> bytes:
+            return self._answer(message, signal, context)
 
-        return self._answer(take, context)
+        return grpc.method_handlers_generic_handler(_SERVICES[signal], {"Export": grpc.unary_unary_rpc_method_handler(export)})
 
-    def _export_logs(self, message: bytes, context: grpc.ServicerContext) -> bytes:
-        def take() -> bytes:
-            decoded = decode_logs(self._unpacked(message), self._projection())
-            if self._logs is not None:
-                self._logs.offer_logs(decoded, transport=TRANSPORT)
-            return export_reply(Encoding.PROTOBUF, Signal.LOGS)
-
-        return self._answer(take, context)
-
-    def _answer(self, take: Callable[[], bytes], context: grpc.ServicerContext) -> bytes:
+    def _answer(self, message: bytes, signal: Signal, context: grpc.ServicerContext) -> bytes:
         try:
-            return take()
+            body = self._unpacked(message) if self._intake.wants(signal) else b""
+            return self._intake.take(body, Encoding.PROTOBUF, signal, transport=TRANSPORT)
         except IntakeError as error:
             self._refuse(error, context)
         except Exception as error:  # noqa: BLE001 - gRPC would send the exception's text, which may hold what was sent
@@ -188,10 +165,3 @@ class GrpcReceiver:
             trailers.append(("google.rpc.retryinfo-bin", retry_info(error.retry_after_seconds)))
         context.set_trailing_metadata(tuple(trailers))
         context.abort(grpc.StatusCode[error.grpc_code], str(error))
-
-    def _ignore(self, _message: bytes, _context: grpc.ServicerContext) -> bytes:
-        return export_reply(Encoding.PROTOBUF)
-
-
-def _service(name: str, export: Callable[[bytes, grpc.ServicerContext], bytes]) -> grpc.GenericRpcHandler[bytes, bytes]:
-    return grpc.method_handlers_generic_handler(name, {"Export": grpc.unary_unary_rpc_method_handler(export)})

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_toolcall_eval.sources.http_pages import PageSource
-    from otel_toolcall_eval.sources.sink import LogSink, ProjectionSource, Refused, SpanSink
+    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
+    from otel_toolcall_eval.sources.sink import Refused
 
 _LOOP_TURNS = 5  # asyncio needs three from an accepted socket to a connection, two from a close to a closed socket
 _CLOSE_SECONDS = 1.0  # for connections that are cut anyway
@@ -36,10 +37,8 @@ class HttpReceiver:
     def __init__(
         self,
         *,
-        sink: SpanSink,
-        projection: ProjectionSource,
+        intake: OtlpIntake,
         refused: Refused,
-        logs: LogSink | None = None,
         pages: Mapping[str, PageSource] | None = None,
         host: str = "127.0.0.1",
         port: int = 4318,
@@ -53,10 +52,8 @@ class HttpReceiver:
         """Prepare; nothing listens yet.
 
         Args:
-            sink: takes the spans.
-            projection: asked for each request.
+            intake: takes the requests.
             refused: counts the requests that were not taken.
-            logs: takes log records; without it they are accepted and ignored.
             pages: path to page, for GET: ``/livez``, ``/readyz``, ``/metrics`` and others.
             host: address to listen on.
             port: 0 takes any free one.
@@ -67,10 +64,8 @@ class HttpReceiver:
             idle_seconds: how long a connection may stay unused.
             port_option: what the reader of an error about the port is told to change.
         """
-        self._sink = sink
-        self._projection = projection
+        self._intake = intake
         self._refused = refused
-        self._logs = logs
         self._pages = dict(pages or {})
         self._host = host
         self._asked_port = port
@@ -118,10 +113,8 @@ class HttpReceiver:
     async def _serve(self, listening: socket.socket, started: Future[None]) -> None:
         loop = asyncio.get_running_loop()
         service = HttpService(
-            sink=self._sink,
-            projection=self._projection,
+            intake=self._intake,
             refused=self._refused,
-            logs=self._logs,
             bodies=self._bodies,
             pages=self._pages,
         )

@@ -14,6 +14,7 @@ from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver
+from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -76,8 +77,13 @@ class Intake:
         return [span.name for decoded in self.decoded for span in decoded.spans]
 
 
+def otlp(sink: Intake) -> OtlpIntake:
+    """Decode for a sink of spans alone."""
+    return OtlpIntake(sink=sink, projection=lambda: KEEP)
+
+
 def grpc_receiver(intake: Intake, *, port: int = 0, max_message_bytes: int = 64 << 20) -> GrpcReceiver:
-    return GrpcReceiver(sink=intake, projection=lambda: KEEP, refused=intake.refused, port=port, max_message_bytes=max_message_bytes)
+    return GrpcReceiver(intake=otlp(intake), refused=intake.refused, port=port, max_message_bytes=max_message_bytes)
 
 
 def http_receiver(
@@ -91,8 +97,7 @@ def http_receiver(
     body_seconds: float = 30,
 ) -> HttpReceiver:
     return HttpReceiver(
-        sink=intake,
-        projection=lambda: KEEP,
+        intake=otlp(intake),
         refused=intake.refused,
         pages=pages,
         port=port,
