@@ -10,8 +10,11 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
+from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.model.trace import Doubt, Trigger
 from tests.assembly.judged import args, count, order, pipeline, said
 from tests.fakes import SECOND_NS, span
@@ -271,6 +274,26 @@ def test_a32_drip_feed_is_judged_by_age_and_then_revised_with_all_parts() -> Non
     ]
     assert pipe.counts.total("late") == 16
     assert pipe.open_traces == 0
+
+
+def test_a41_invented_tool_names_make_no_series() -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider(metric_readers=[reader], shutdown_on_exit=False)
+    emitter = MetricsEmitter(provider)
+    pipe = pipeline(count(get_weather=(">=", 1)), order("get_weather", "get_forecast"))
+    for trace in range(1, 101):
+        calls = [span(number, trace=trace, parent=1, tool=f"invented-{trace}-{number}") for number in range(2, 102)]
+        send(pipe, span(1, trace=trace), *calls)
+    for report in pipe.pop_due(now_ns=QUIET_NS):
+        assert len(report.extraction.calls) == 100
+        emitter.emit(report)
+    collected = reader.get_metrics_data()
+    assert collected is not None
+    metrics = [metric for resource in collected.resource_metrics for scope in resource.scope_metrics for metric in scope.metrics]
+    points = {metric.name: len(metric.data.data_points) for metric in metrics}
+    assert set(points) >= {"gen_ai.evaluation.score", "toolcall_eval.expectations"}
+    assert max(points.values()) < 20, points
+    provider.shutdown()
 
 
 def test_a43_halves_of_a_trace_at_two_instances_are_both_partial_and_say_so() -> None:
