@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
 
 
@@ -98,6 +100,15 @@ class Match:
     every: tuple[Test | Match, ...] = ()
     some: tuple[Test | Match, ...] = ()
     none: tuple[Test | Match, ...] = ()
+
+
+def tests_within(condition: Test | Match) -> Iterator[Test]:
+    """Yield every test of a condition; conditions are nested a few levels at most."""
+    if isinstance(condition, Test):
+        yield condition
+        return
+    for inner in (*condition.every, *condition.some, *condition.none):
+        yield from tests_within(inner)
 
 
 class Decode(StrEnum):

@@ -12,7 +12,7 @@ from otel_toolcall_eval.extraction.dialect_parser import sorted_by_priority
 from otel_toolcall_eval.extraction.event_reader import calls_by_event, with_events
 from otel_toolcall_eval.extraction.hints import told
 from otel_toolcall_eval.extraction.kinds import mark_kinds, mark_rejected
-from otel_toolcall_eval.extraction.matching import DialectIndex
+from otel_toolcall_eval.extraction.looks import Looks
 from otel_toolcall_eval.extraction.merging import Merger
 from otel_toolcall_eval.extraction.message_reader import calls_in
 from otel_toolcall_eval.extraction.ordering import in_order, parallel_groups
@@ -36,16 +36,15 @@ class Extractor:
         """Compile ``dialects``, in any order."""
         self.dialects: Sequence[Dialect] = sorted_by_priority(dialects)
         self.projection: Projection = projection_of(self.dialects)
-        self._index = DialectIndex(self.dialects)
+        self._looks = Looks(self.dialects)
 
     def is_relevant(self, span: Span) -> bool:
-        """Tell whether a span could matter to extraction. Cost: one look-up for each attribute, and the tests of few dialects."""
-        return any(dialect.role is not Role.IGNORE for dialect in self.asked(span))
+        """Tell whether a span could matter to extraction. Cost: a look-up for each attribute that a dialect asks for."""
+        return self._looks.reading(span).is_relevant
 
     def is_agent(self, span: Span) -> bool:
         """Tell whether an agent ran in a span, by what the span itself says. Cost: as ``is_relevant``."""
-        roles = [dialect.role for dialect in self.asked(span)]
-        return Role.IGNORE not in roles and next((role for role in roles if role is not Role.PART), None) is Role.AGENT
+        return self._looks.reading(span).is_agent
 
     def top_agent(self, spans: Sequence[Span]) -> str | None:
         """Return the name of the trace's top-most agent; of several, the one that started first. None if no span tells."""
@@ -85,16 +84,7 @@ class Extractor:
 
     def asked(self, span: Span) -> Sequence[Dialect]:
         """Return the dialects that read a span: those that match, without those that a higher one supersedes."""
-        matching = self._index.matching(span)
-        superseding = [dialect for dialect in matching if dialect.supersedes]
-        if not superseding:
-            return matching
-        return [dialect for dialect in matching if not any(_supersedes(other, dialect) for other in superseding)]
-
-
-def _supersedes(one: Dialect, other: Dialect) -> bool:
-    """Tell whether a dialect silences another one; never itself, whatever it names."""
-    return one is not other and not one.supersedes.isdisjoint((other.name, other.family))
+        return self._looks.reading(span).dialects
 
 
 def _read(span: Span, tree: SpanTree, readings: Readings) -> Sequence[Candidate]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.conversations import CONVERSATION_KEYS
-from otel_toolcall_eval.extraction.dialect import Dialect, Match, Origin, Source, Subject, Test
+from otel_toolcall_eval.extraction.dialect import Dialect, Origin, Source, Subject, Test, tests_within
 from otel_toolcall_eval.model.trace import Projection
 
 if TYPE_CHECKING:
@@ -64,22 +64,13 @@ def _sources(dialect: Dialect) -> Iterator[Source]:
 
 def _tests(dialect: Dialect) -> Iterator[Test]:
     """Yield every test of a dialect."""
-    yield from _within(dialect.match)
+    yield from tests_within(dialect.match)
     for name in _CONDITION_FIELDS:
         for condition in getattr(dialect, name):
-            yield from _within(condition)
+            yield from tests_within(condition)
     for _, match in (*dialect.kind_when, *dialect.child_kind_when, *dialect.phase_when, *dialect.child_phase_when):
-        yield from _within(match)
+        yield from tests_within(match)
     for source in _sources(dialect):
         for guard in (source.only_if, source.unless, source.cut_when):
             if guard is not None:
-                yield from _within(guard)
-
-
-def _within(condition: Test | Match) -> Iterator[Test]:
-    """Yield every test of a condition; conditions are nested a few levels at most."""
-    if isinstance(condition, Test):
-        yield condition
-        return
-    for inner in (*condition.every, *condition.some, *condition.none):
-        yield from _within(inner)
+                yield from tests_within(guard)

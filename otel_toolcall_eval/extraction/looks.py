@@ -1,0 +1,162 @@
+"""Remembers which dialects read spans that look alike, so that they are asked once for a kind of span and not for every span.
+
+A process makes a few kinds of spans, over and over: the same attributes, and the same values where a dialect compares them. What
+dialects look at, and nothing else, makes up a span's *look*; spans of one look are read by the same dialects. Finding a look costs
+a tenth of asking the dialects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.extraction.dialect import Dialect, Operator, Role, Subject, Test, tests_within
+from otel_toolcall_eval.extraction.matching import DialectIndex, fulfils
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from otel_toolcall_eval.model.trace import Span
+
+MAX_LOOKS = 5_000
+"""Looks that are remembered, some 600 bytes each. All are forgotten when there are more: a sender may invent looks without end."""
+
+MAX_KEYS = 100
+MAX_KEY_CHARS = 5_000
+MAX_VALUE_CHARS = 200
+"""Of a span with more or longer attributes than these the look is not remembered, or it would hold what a sender likes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the dialects make of spans of one look.
+
+    Attributes:
+        dialects: those that read the span, in the order in which they are asked.
+        is_relevant: the span could matter to extraction.
+        is_agent: an agent ran in the span.
+    """
+
+    dialects: tuple[Dialect, ...]
+    is_relevant: bool
+    is_agent: bool
+
+    @classmethod
+    def of(cls, matching: Sequence[Dialect]) -> Reading:
+        """Decide what dialects that match a span make of it: those that a higher one supersedes are not asked."""
+        superseding = [dialect for dialect in matching if dialect.supersedes]
+        asked = tuple(dialect for dialect in matching if not any(_supersedes(other, dialect) for other in superseding))
+        roles = [dialect.role for dialect in asked]
+        first = next((role for role in roles if role is not Role.PART), None)
+        return cls(
+            dialects=asked,
+            is_relevant=any(role is not Role.IGNORE for role in roles),
+            is_agent=first is Role.AGENT and Role.IGNORE not in roles,
+        )
+
+
+def _supersedes(one: Dialect, other: Dialect) -> bool:
+    """Tell whether a dialect silences another one; never itself, whatever it names."""
+    return one is not other and not one.supersedes.isdisjoint((other.name, other.family))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Layout:
+    """Spans with the same attributes in the same order.
+
+    Attributes:
+        compared: attributes of which the value matters.
+        present: attributes of which it only matters that they are there.
+        asides: tests whose outcome is found out for each span.
+        readings: by the rest of the look.
+    """
+
+    compared: tuple[str, ...]
+    present: tuple[str, ...]
+    asides: tuple[Test, ...]
+    readings: dict[Hashable, Reading] = field(default_factory=dict)
+
+
+class Looks:
+    """Finds the reading of a span.
+
+    Attributes:
+        remembered: how many layouts and looks are kept.
+    """
+
+    def __init__(self, dialects: Sequence[Dialect]) -> None:
+        """Find out what ``dialects`` look at; they stand in the order in which they are asked."""
+        self._index = DialectIndex(dialects)
+        tests = [test for dialect in dialects for test in tests_within(dialect.match)]
+        attributes = [test for test in tests if test.subject is Subject.ATTR]
+        self._asked_for = frozenset(test.key for test in attributes)
+        self._compared = frozenset(test.key for test in attributes if test.operator is not Operator.EXISTS and not test.path)
+        self._with_path = [test for test in attributes if test.path]
+        self._names = frozenset(value for test in tests if _is_whole_name(test) for value in test.values)
+        self._events = frozenset(test.key for test in tests if test.subject is Subject.EVENT)
+        covered = {Subject.ATTR, Subject.SCOPE, Subject.EVENT}
+        self._asides = tuple(test for test in tests if test.subject not in covered and not _is_whole_name(test))
+        self._layouts: dict[tuple[str, ...], _Layout] = {}
+        self.remembered = 0
+
+    def reading(self, span: Span) -> Reading:
+        """Return what the dialects make of a span. Cost: a look-up for each attribute that a dialect asks for."""
+        keys = tuple(span.attributes)
+        layout = self._layouts.get(keys) or self._laid_out(keys)
+        look = None if layout is None else self._look(span, layout)
+        if layout is None or look is None:
+            return self._read(span)
+        known = layout.readings.get(look)
+        if known is None:
+            known = self._read(span)
+            self._remember_one_more()
+            layout.readings[look] = known
+        return known
+
+    def _look(self, span: Span, layout: _Layout) -> Hashable | None:
+        """Return what tells a span from others of its layout; None if that is more than should be remembered."""
+        attributes, scope = span.attributes, span.scope.name
+        if len(scope) > MAX_VALUE_CHARS:
+            return None
+        look: list[Hashable] = [scope]
+        for key in layout.compared:
+            value = attributes[key]
+            if value.__class__ is not str or len(value) > MAX_VALUE_CHARS:
+                return None
+            look.append(value)
+        for key in layout.present:
+            if not attributes[key]:  # empty counts as missing, 0 does not: left to those who know
+                return None
+        if span.name in self._names:
+            look.append((span.name,))
+        if span.events:
+            look.append(frozenset(event.name for event in span.events) & self._events)
+        look.extend([fulfils(test, span) for test in layout.asides])
+        return tuple(look)
+
+    def _remember_one_more(self) -> None:
+        if self.remembered >= MAX_LOOKS:
+            self._layouts.clear()
+            self.remembered = 0
+        self.remembered += 1
+
+    def _read(self, span: Span) -> Reading:
+        return Reading.of(self._index.matching(span))
+
+    def _laid_out(self, keys: tuple[str, ...]) -> _Layout | None:
+        """Return a new layout; None for a span that is too odd to be remembered."""
+        if len(keys) > MAX_KEYS or sum(map(len, keys)) > MAX_KEY_CHARS:
+            return None
+        self._remember_one_more()
+        asked = [key for key in keys if key in self._asked_for]
+        layout = self._layouts[keys] = _Layout(
+            compared=tuple(key for key in asked if key in self._compared),
+            present=tuple(key for key in asked if key not in self._compared),
+            asides=(*self._asides, *(test for test in self._with_path if test.key in keys)),
+        )
+        return layout
+
+
+def _is_whole_name(test: Test) -> bool:
+    """Tell whether a test wants a span's name to be one of a few."""
+    return test.subject is Subject.SPAN_NAME and test.operator in {Operator.EQUALS, Operator.IN, Operator.NOT_EQUALS} and not test.path

@@ -1,0 +1,132 @@
+"""What is remembered of spans that look alike is what the dialects would say if each span were shown to all of them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_toolcall_eval.extraction import looks
+from otel_toolcall_eval.extraction.dialect import Dialect, Match, Operator, Role, Subject, Test
+from otel_toolcall_eval.extraction.looks import Looks, Reading
+from otel_toolcall_eval.extraction.matching import holds
+from otel_toolcall_eval.extraction.projecting import projection_of
+from otel_toolcall_eval.settings.dialect_file import default_extractor
+from tests.extraction.spans import make
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_toolcall_eval.model.trace import Span
+
+BUILT_IN = default_extractor().dialects
+
+
+def odd(name: str, *tests: Test, role: Role = Role.TOOL, supersedes: frozenset[str] = frozenset()) -> Dialect:
+    return Dialect(name=name, family=name, role=role, match=Match(every=tests), supersedes=supersedes)
+
+
+def wants(subject: Subject, operator: Operator, *values: str, key: str = "", path: tuple[str, ...] = ()) -> Test:
+    pattern = re.compile(values[0]) if operator is Operator.REGEX else None
+    return Test(subject=subject, operator=operator, values=values, key=key, path=path, pattern=pattern)
+
+
+ODD = (
+    odd("resource", wants(Subject.RESOURCE, Operator.EQUALS, "b", key="service.name")),
+    odd("kind", wants(Subject.KIND, Operator.EQUALS, "client"), role=Role.AGENT),
+    odd("name-begins", wants(Subject.SPAN_NAME, Operator.PREFIX, "exec")),
+    odd("name-not", wants(Subject.SPAN_NAME, Operator.NOT_EQUALS, "execute_tool"), role=Role.IGNORE),
+    odd("name-matches", wants(Subject.SPAN_NAME, Operator.REGEX, "tool$"), supersedes=frozenset({"kind"})),
+    odd("path", wants(Subject.ATTR, Operator.EQUALS, "tool", key="span.type", path=("type",))),
+    odd("value-matches", wants(Subject.ATTR, Operator.REGEX, "^t", key="span.type")),
+    odd("event", wants(Subject.EVENT, Operator.EXISTS, key="e"), role=Role.EVENT),
+)
+ALL = (*ODD, *BUILT_IN)
+
+values = st.sampled_from(
+    [
+        "tool",
+        "execute_tool",
+        "TOOL",
+        "agent",
+        "x",
+        "",
+        '{"type": "tool"}',
+        "x" * 300,
+        True,
+        1,
+        1.0,
+        0,
+        False,
+        None,
+        (),
+        ("a",),
+        {},
+        {"a": 1},
+    ]
+)
+keys = st.sampled_from(sorted({*projection_of(BUILT_IN).keys, "span.type", "other"}))
+spans = st.builds(
+    make,
+    name=st.sampled_from(["execute_tool", "execute_tool f", "step", "tool", "running tool"]),
+    scope=st.sampled_from(["", "opentelemetry.instrumentation.mcp", "langfuse-sdk", "s" * 300]),
+    kind=st.integers(0, 4),
+    events=st.lists(st.sampled_from([("e", {}), ("f", {}), ("gen_ai.choice", {})]), max_size=3),
+    resource=st.sampled_from([{}, {"service.name": "a"}, {"service.name": "b"}]),
+    attributes=st.dictionaries(keys, values, max_size=6),
+)
+
+
+def uncached(dialects: Sequence[Dialect], span: Span) -> Reading:
+    return Reading.of([dialect for dialect in dialects if holds(dialect.match, span)])
+
+
+@given(st.lists(spans, max_size=20))
+def test_a_reading_never_hangs_on_what_was_read_before(many: list[Span]) -> None:
+    found = Looks(ALL)
+    for span in (*many, *many):
+        assert found.reading(span) == uncached(ALL, span)
+
+
+def test_spans_of_one_look_share_one_reading() -> None:
+    found = Looks(BUILT_IN)
+    one, other, third = (
+        make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.arguments": text})
+        for name, text in (("f", '{"a": 1}'), ("f", '{"a": 2}'), ("g", '{"a": 2}'))
+    )
+    assert found.reading(one) is found.reading(other)
+    assert found.reading(third) is not found.reading(one)
+    assert (found.reading(one).is_relevant, found.reading(one).is_agent) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        pytest.param([{f"gen_ai.prompt.{number}": "x"} for number in range(100)], id="keys"),
+        pytest.param([{"gen_ai.operation.name": str(number)} for number in range(100)], id="values"),
+    ],
+)
+def test_invented_looks_are_forgotten(attributes: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "MAX_LOOKS", 10)
+    found = Looks(ALL)
+    for one in attributes:
+        assert found.reading(make(attributes=one)) == uncached(ALL, make(attributes=one))
+        assert found.remembered <= 12
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        pytest.param(make(attributes={f"a{number}": 1 for number in range(looks.MAX_KEYS + 1)}), id="many-attributes"),
+        pytest.param(make(attributes={"k" * (looks.MAX_KEY_CHARS + 1): 1}), id="long-key"),
+        pytest.param(make(attributes={"gen_ai.operation.name": "v" * (looks.MAX_VALUE_CHARS + 1)}), id="long-value"),
+        pytest.param(make(scope="s" * (looks.MAX_VALUE_CHARS + 1)), id="long-scope"),
+    ],
+)
+def test_what_is_too_long_is_read_and_not_remembered(span: Span) -> None:
+    found = Looks(BUILT_IN)
+    assert found.reading(span) == uncached(BUILT_IN, span)
+    assert found.remembered <= 1  # at most its attributes' names, where these are ordinary
