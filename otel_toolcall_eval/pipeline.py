@@ -34,6 +34,19 @@ OWN_SCOPE = "otel_toolcall_eval"
 MAX_BOUND_TRACES = 100_000
 
 
+class Survey(Protocol):
+    """A trace laid out for reading."""
+
+    @property
+    def top_agent(self) -> str | None:
+        """Return the name of the top-most agent."""
+        ...
+
+    def extract(self) -> Extraction:
+        """Read the calls."""
+        ...
+
+
 class CallReader(Protocol):
     """Reads tool calls out of spans."""
 
@@ -50,12 +63,8 @@ class CallReader(Protocol):
         """Tell whether an agent ran in the span; cheap."""
         ...
 
-    def extract(self, spans: Sequence[Span]) -> Extraction:
-        """Read the calls out of a trace's spans, whatever their order."""
-        ...
-
-    def top_agent(self, spans: Sequence[Span]) -> str | None:
-        """Return the name of the top-most agent."""
+    def survey(self, spans: Sequence[Span]) -> Survey:
+        """Lay out a trace's spans, whatever their order."""
         ...
 
 
@@ -239,9 +248,10 @@ class Pipeline:
     def judge(self, trace: Trace, *, bound_names: tuple[str, ...] = ()) -> TraceReport:
         """Judge one trace by everything that is bound to it. Payloads of unbound traces are never looked at."""
         started = self._stopwatch()
-        agent = self._reader.top_agent(trace.spans)
+        survey = self._reader.survey(trace.spans)
+        agent = survey.top_agent
         binding = self._binder.bind(trace, agent=agent, bound_names=bound_names)
-        extraction, failure = self._extract(trace) if binding.sets else (Extraction(calls=()), None)
+        extraction, failure = self._extract(trace, survey) if binding.sets else (Extraction(calls=()), None)
         doubts = (*trace.doubts, *extraction.doubts)
         conversation = conversation_of(trace)
         if not trace.revision:
@@ -268,8 +278,9 @@ class Pipeline:
             evaluation_seconds=(self._stopwatch() - started) / 1e9,
         )
 
-    def _extract(self, trace: Trace) -> tuple[Extraction, EvaluatorFailure | None]:
+    def _extract(self, trace: Trace, survey: Survey) -> tuple[Extraction, EvaluatorFailure | None]:
         try:
-            return self._reader.extract(self.logs.spans_of(trace)), None
+            spans = self.logs.spans_of(trace)
+            return (survey if spans is trace.spans else self._reader.survey(spans)).extract(), None
         except Exception as error:  # noqa: BLE001 - a bug of ours costs this trace its scores, and says so; no other trace
             return Extraction(calls=()), failure_of(error)

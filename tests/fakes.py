@@ -76,9 +76,26 @@ class PlainReader:
             )
         )
 
-    def top_agent(self, spans: Sequence[Span]) -> str | None:
+    def survey(self, spans: Sequence[Span]) -> PlainSurvey:
+        """Lay out nothing."""
+        return PlainSurvey(self, spans)
+
+
+@dataclass(frozen=True)
+class PlainSurvey:
+    """Spans, and who reads them."""
+
+    reader: PlainReader
+    spans: Sequence[Span]
+
+    @property
+    def top_agent(self) -> str | None:
         """Return the first agent's name."""
-        return next((str(s.attributes["agent"]) for s in spans if "agent" in s.attributes), None)
+        return next((str(s.attributes["agent"]) for s in self.spans if "agent" in s.attributes), None)
+
+    def extract(self) -> Extraction:
+        """Let the reader read."""
+        return self.reader.extract(self.spans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

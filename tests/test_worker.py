@@ -13,7 +13,7 @@ from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.worker import TRACES_AT_A_TIME, Worker
-from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, span
+from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, PlainSurvey, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -217,10 +217,10 @@ def test_worker_that_is_too_busy_or_stopping_says_so(worker: Worker) -> None:
 
 def test_trace_that_can_not_be_judged_costs_only_itself(clock: ManualClock, emitter: ListEmitter) -> None:
     class Reader(PlainReader):
-        def top_agent(self, spans: Sequence[Span]) -> str | None:
+        def survey(self, spans: Sequence[Span]) -> PlainSurvey:
             if spans[0].name == "poison":
                 raise TypeError(spans)
-            return None
+            return super().survey(spans)
 
     worker = Worker(Pipeline(reader=Reader(), evaluators={}), [emitter], clock=clock)
     worker.start()

@@ -14,8 +14,6 @@ from otel_toolcall_eval.extraction.call_reader import MAX_NAME_LENGTH, text_at
 from otel_toolcall_eval.extraction.decoding import decode_arguments, decode_output
 from otel_toolcall_eval.extraction.dialect import Origin, Role, Step
 from otel_toolcall_eval.extraction.reading import EVERY_FIELD, find_all, find_content
-from otel_toolcall_eval.extraction.readings import Readings
-from otel_toolcall_eval.extraction.span_tree import SpanTree
 from otel_toolcall_eval.model.log_record import LoggedEvent
 from otel_toolcall_eval.model.tool_call import ContentState, Evidence
 
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.extraction.extractor import Extractor
     from otel_toolcall_eval.extraction.reading import Found
+    from otel_toolcall_eval.extraction.readings import Readings
+    from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.tool_call import Extraction, ToolCall
     from otel_toolcall_eval.model.trace import Span
 
@@ -86,8 +86,8 @@ def explain(extractor: Extractor, spans: Sequence[Span], extraction: Extraction)
         extraction: what came out.
     Cost: linear in the spans and what they recorded; decodes the payloads of all calls.
     """
-    tree = SpanTree(spans)
-    readings = Readings(tree, {span.span_id: extractor.asked(span) for span in tree.spans})
+    survey = extractor.survey(spans)
+    tree, readings = survey.tree, survey.readings
     own: defaultdict[bytes, list[int]] = defaultdict(list)
     joined: defaultdict[bytes, list[int]] = defaultdict(list)
     for position, call in enumerate(extraction.calls):
@@ -110,7 +110,7 @@ def explain(extractor: Extractor, spans: Sequence[Span], extraction: Extraction)
                 name=span.name,
                 outcome=outcome,
                 reason=reason,
-                dialects=tuple(dialect.name for dialect in readings.all_dialects[span.span_id]),
+                dialects=tuple(dialect.name for dialect in readings.all_dialects(span.span_id)),
                 read_by=tuple(dialect.name for dialect in readings.dialects(span)),
                 calls=tuple(kept or merged),
                 fields=_fields(extraction.calls[kept[0]], tree, readings) if len(kept) == 1 else (),

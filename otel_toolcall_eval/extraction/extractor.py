@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.extraction.agents import Agents
-from otel_toolcall_eval.extraction.call_reader import read_call
-from otel_toolcall_eval.extraction.conversations import conversations_of
-from otel_toolcall_eval.extraction.dialect import Dialect, Role
 from otel_toolcall_eval.extraction.dialect_parser import sorted_by_priority
-from otel_toolcall_eval.extraction.event_reader import calls_by_event, with_events
-from otel_toolcall_eval.extraction.hints import told
-from otel_toolcall_eval.extraction.kinds import mark_kinds, mark_rejected
 from otel_toolcall_eval.extraction.looks import Looks
-from otel_toolcall_eval.extraction.merging import Merger
-from otel_toolcall_eval.extraction.message_reader import calls_in
-from otel_toolcall_eval.extraction.ordering import in_order, parallel_groups
 from otel_toolcall_eval.extraction.projecting import projection_of
-from otel_toolcall_eval.extraction.readings import Readings
-from otel_toolcall_eval.extraction.requests import RequestJoiner
-from otel_toolcall_eval.extraction.span_tree import SpanTree
-from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Evidence, Extraction, IgnoredSpan, ToolCall
+from otel_toolcall_eval.extraction.survey import Survey
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from otel_toolcall_eval.extraction.candidate import Candidate
+    from otel_toolcall_eval.extraction.dialect import Dialect
+    from otel_toolcall_eval.model.tool_call import Extraction
     from otel_toolcall_eval.model.trace import Projection, Span
 
 
 class Extractor:
-    """Reads tool calls by a fixed set of dialects. Holds nothing of the traces that it reads."""
+    """Reads tool calls by a fixed set of dialects. Of the traces that it reads it remembers how spans look, and nothing else."""
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         """Compile ``dialects``, in any order."""
@@ -46,134 +34,17 @@ class Extractor:
         """Tell whether an agent ran in a span, by what the span itself says. Cost: as ``is_relevant``."""
         return self._looks.reading(span).is_agent
 
-    def top_agent(self, spans: Sequence[Span]) -> str | None:
-        """Return the name of the trace's top-most agent; of several, the one that started first. None if no span tells."""
-        tree = SpanTree(spans)
-        readings = Readings(tree, {span.span_id: self.asked(span) for span in tree.spans})
-        return Agents(tree, readings.of(Role.AGENT)).top
+    def survey(self, spans: Sequence[Span]) -> Survey:
+        """Lay out the spans of one trace, in any order; the answer does not depend on it.
+
+        Of several with one ID, the one that ends last counts. What came as a log record is handed over as an event on its span.
+        """
+        return Survey(spans, self._looks.reading)
 
     def extract(self, spans: Sequence[Span]) -> Extraction:
-        """Return the tool calls of one trace, in order, and why every other span is none.
-
-        Args:
-            spans: of one trace, in any order; the answer does not depend on it. Of several with one ID, the one that ends
-                last counts. What came as a log record is handed over as an event on its span.
-        Cost: linear in the spans, apart from sorting them; arguments are decoded where two spans may show one call.
-        """
-        tree = SpanTree(spans)
-        readings = Readings(tree, {span.span_id: self.asked(span) for span in tree.spans})
-        agents = Agents(tree, readings.of(Role.AGENT))
-        calls = [call for span in tree.spans for call in _read(span, tree, readings)]
-        if readings.by_event:
-            shown = (call for span in tree.spans for call in calls_by_event(span, readings.by_event.get(span.span_id, ())))
-            calls = with_events(calls, list(shown))
-        calls = Merger(tree, agents.nearest, readings.barriers).merge(calls)
-        joiner = RequestJoiner(tree, agents.nearest, readings.of(Role.MODEL))
-        calls = joiner.join(calls)
-        mark_kinds(calls, tree, agents)
-        for call in calls:
-            mark_rejected(call, failed=call.status is CallStatus.ERROR)
-        calls = in_order(calls, tree)
-        hints, doubts = told(calls, readings)
-        return Extraction(
-            calls=_finished(calls, tree, agents),
-            ignored=_ignored(calls, tree, readings, joiner.used),
-            hints=hints,
-            doubts=doubts,
-        )
+        """Return the tool calls of one trace; see ``Survey.extract``."""
+        return self.survey(spans).extract()
 
     def asked(self, span: Span) -> Sequence[Dialect]:
         """Return the dialects that read a span: those that match, without those that a higher one supersedes."""
         return self._looks.reading(span).dialects
-
-
-def _read(span: Span, tree: SpanTree, readings: Readings) -> Sequence[Candidate]:
-    """Read the calls that a span itself shows."""
-    dialects, role = readings.dialects(span), readings.role(span)
-    if role is Role.TOOL and dialects[0].calls_from:
-        batch = calls_in(span, tree, dialects, "calls_from")
-        for one in batch:
-            one.evidence = Evidence.SPAN
-        return batch
-    call = read_call(span, tree, dialects) if role in {Role.TOOL, Role.PART} else None
-    return () if call is None else (call,)
-
-
-def _ignored(calls: Sequence[Candidate], tree: SpanTree, readings: Readings, used: Collection[bytes]) -> tuple[IgnoredSpan, ...]:
-    """Say of every span that shows no call why it does not."""
-    shown = {call.span.span_id for call in calls}.union(used)
-    joined = {span_id for call in calls for span_id in call.merged}
-    ignored = []
-    for span in tree.spans:
-        span_id, role = span.span_id, readings.role(span)
-        if span_id in shown or (span_id in joined and role is not Role.MODEL):
-            continue
-        dialects = readings.dialects(span)
-        reason = "its requests were merged into the calls that ran" if span_id in joined else readings.reason(span)
-        ignored.append(IgnoredSpan(span_id=span_id, name=span.name, reason=reason, dialect=dialects[0].family if dialects else None))
-    return tuple(ignored)
-
-
-def _finished(calls: Sequence[Candidate], tree: SpanTree, agents: Agents) -> tuple[ToolCall, ...]:
-    """Turn candidates, in order, into calls."""
-    paths = [agents.path(call.span) for call in calls]
-    owners = {index: call.own_agent or agents.nearest.get(call.span.span_id) for index, call in enumerate(calls)}
-    conversations = conversations_of(tree)
-    groups = parallel_groups(calls, owners, _enclosing(calls, tree))
-    finished = []
-    for index, (call, path) in enumerate(zip(calls, paths, strict=True)):
-        agent = call.own_agent or (path[-1] if path else None)
-        finished.append(
-            ToolCall(
-                name=call.name,
-                aliases=tuple(call.aliases),
-                kind=call.kind or CallKind.FUNCTION,
-                phase=call.phase,
-                call_id=call.call_id,
-                arguments=call.arguments.payload(),
-                output=call.output.payload(),
-                status=call.status,
-                status_from=call.status_from,
-                error_type=call.error_type,
-                error_message=call.error_message,
-                start_unix_ns=call.start_unix_ns,
-                end_unix_ns=call.end_unix_ns,
-                duration_known=call.duration_known,
-                agent=agent,
-                agent_path=path if agent is None or (path and path[-1] == agent) else (*path, agent),
-                parallel_group=groups.get(index),
-                attempts=call.attempts,
-                failed_attempts=call.failed_attempts,
-                from_cache=call.from_cache,
-                nested_in=call.nested_in,
-                trace_id=call.span.trace_id,
-                span_id=call.span.span_id,
-                parent_span_id=call.span.parent_span_id,
-                merged_span_ids=_provenance(call, tree),
-                dialects=tuple(call.dialects),
-                evidence=call.evidence,
-                conversation_id=call.conversation_id or conversations.get(call.span.span_id),
-                event_unix_ns=call.event_unix_ns,
-                event_duration_ns=call.event_duration_ns,
-            )
-        )
-    return tuple(finished)
-
-
-def _provenance(call: Candidate, tree: SpanTree) -> tuple[bytes, ...]:
-    """Return the other spans that showed a call, in order of time."""
-    others = dict.fromkeys(span_id for span_id in call.merged if span_id != call.span.span_id)
-    return tuple(sorted(others, key=lambda span_id: (tree.start[span_id], tree.depth[span_id], tree.tie[span_id], span_id)))
-
-
-def _enclosing(calls: Sequence[Candidate], tree: SpanTree) -> Mapping[int, bytes | None]:
-    """Return the span of the nearest call above each call, by position. Cost: linear in the trace."""
-    own = {call.span.span_id for call in calls}
-    around: dict[bytes, bytes | None] = {}
-    for span in tree.top_down:
-        parent = tree.parent(span)
-        if parent is None:
-            around[span.span_id] = None
-        else:
-            around[span.span_id] = parent.span_id if parent.span_id in own else around[parent.span_id]
-    return {index: around[call.span.span_id] for index, call in enumerate(calls)}

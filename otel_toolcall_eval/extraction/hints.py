@@ -23,9 +23,8 @@ def told(calls: Sequence[Candidate], readings: Readings) -> tuple[tuple[str, ...
     hints: dict[str, None] = {}
     doubts: tuple[Doubt, ...] = ()
     executed = [call for call in calls if call.phase is CallPhase.EXECUTED]
-    seen = {dialect.name: dialect for dialects in readings.all_dialects.values() for dialect in dialects}
     if all(call.from_message for call in executed):
-        silent = [dialect.hint for _, dialect in sorted(seen.items()) if dialect.hint]
+        silent = [dialect.hint for _, dialect in sorted(readings.seen.items()) if dialect.hint]
         if not executed and any(call.phase is CallPhase.REQUESTED for call in calls):
             silent.append(_ONLY_REQUESTS)
         hints.update(dict.fromkeys(silent))
@@ -45,7 +44,7 @@ def _by_content_hint(calls: Sequence[Candidate], readings: Readings) -> Mapping[
     """
     told_by: defaultdict[str, list[tuple[bool, bool]]] = defaultdict(list)
     for call in calls:
-        hint = next((dialect.content_hint for dialect in readings.all_dialects[call.span.span_id] if dialect.content_hint), "")
+        hint = next((dialect.content_hint for dialect in readings.all_dialects(call.span.span_id) if dialect.content_hint), "")
         if hint:
             told_by[hint].append((call.arguments.is_there, call.output.is_there or call.status is CallStatus.ERROR))
     return told_by

@@ -27,17 +27,30 @@ MAX_VALUE_CHARS = 200
 """Of a span with more or longer attributes than these the look is not remembered, or it would hold what a sender likes."""
 
 
+_TELLING = frozenset({Role.TOOL, Role.PART, Role.MODEL, Role.AGENT})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What the dialects make of spans of one look.
 
+    One that says "ignore" is heard before all others, so nothing that looks like a call by a second convention gets past it.
+    Else the first one asked decides what the span is, and those that agree with it read it together. Those that look at events
+    are heard beside all others: what an event shows does not change what its span is.
+
     Attributes:
         dialects: those that read the span, in the order in which they are asked.
+        candidates: those of them that may say what the span is.
+        speakers: those that do say it; None if that hangs on the span above, as with parts of a call.
+        by_event: those that read calls from its events.
         is_relevant: the span could matter to extraction.
         is_agent: an agent ran in the span.
     """
 
     dialects: tuple[Dialect, ...]
+    candidates: tuple[Dialect, ...]
+    speakers: tuple[Dialect, ...] | None
+    by_event: tuple[Dialect, ...]
     is_relevant: bool
     is_agent: bool
 
@@ -46,13 +59,24 @@ class Reading:
         """Decide what dialects that match a span make of it: those that a higher one supersedes are not asked."""
         superseding = [dialect for dialect in matching if dialect.supersedes]
         asked = tuple(dialect for dialect in matching if not any(_supersedes(other, dialect) for other in superseding))
-        roles = [dialect.role for dialect in asked]
-        first = next((role for role in roles if role is not Role.PART), None)
+        ignoring = tuple(dialect for dialect in asked if dialect.role is Role.IGNORE)
+        by_event = () if ignoring else tuple(dialect for dialect in asked if dialect.role is Role.EVENT)
+        telling = tuple(dialect for dialect in asked if dialect.role in _TELLING) if by_event else ()
+        candidates = ignoring or telling or asked
+        first = next((dialect.role for dialect in candidates if dialect.role is not Role.PART), None)
         return cls(
             dialects=asked,
-            is_relevant=any(role is not Role.IGNORE for role in roles),
-            is_agent=first is Role.AGENT and Role.IGNORE not in roles,
+            candidates=candidates,
+            speakers=None if any(dialect.role is Role.PART for dialect in candidates) else of_role(candidates, first),
+            by_event=by_event,
+            is_relevant=any(dialect.role is not Role.IGNORE for dialect in asked),
+            is_agent=first is Role.AGENT,
         )
+
+
+def of_role(dialects: Sequence[Dialect], role: Role | None) -> tuple[Dialect, ...]:
+    """Return the dialects of one role."""
+    return tuple(dialect for dialect in dialects if dialect.role is role)
 
 
 def _supersedes(one: Dialect, other: Dialect) -> bool:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.extraction.dialect import Dialect, Role
+from otel_toolcall_eval.extraction.dialect import Role
+from otel_toolcall_eval.extraction.looks import of_role
 from otel_toolcall_eval.extraction.matching import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from otel_toolcall_eval.extraction.dialect import Dialect
+    from otel_toolcall_eval.extraction.looks import Reading
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
-
-_TELLING = frozenset({Role.TOOL, Role.PART, Role.MODEL, Role.AGENT})
 
 MAX_QUOTED = 80
 """How much of an attribute a reason quotes, in characters."""
@@ -23,38 +25,31 @@ _QUOTE = re.compile(r"\{([^{}]+)\}")
 
 
 class Readings:
-    """The role of each span, and the dialects that speak for it.
-
-    One that says "ignore" is heard before all others, so nothing that looks like a call by a second convention gets past it.
-    Else the first one asked decides what the span is, and those that agree with it read it together. Those that look at events
-    are heard beside all others: what an event shows does not change what its span is.
+    """The role of each span, and the dialects that speak for it; see ``Reading``.
 
     Attributes:
         barriers: IDs of model and agent spans.
         by_event: the dialects that read calls from a span's events, for each span that has any.
     """
 
-    def __init__(self, tree: SpanTree, asked: Mapping[bytes, Sequence[Dialect]]) -> None:
-        """Decide on each span; ``asked`` holds the dialects that match it, highest first."""
+    def __init__(self, tree: SpanTree, readings: Mapping[bytes, Reading]) -> None:
+        """Decide on each span; ``readings`` holds what dialects make of it by itself."""
         self._speakers: dict[bytes, Sequence[Dialect]] = {}
+        self._readings = readings
+        self._of: defaultdict[Role, dict[bytes, Sequence[Dialect]]] = defaultdict(dict)
         self.by_event: dict[bytes, Sequence[Dialect]] = {}
         for span in tree.top_down:
-            dialects = asked[span.span_id]
-            ignoring = [dialect for dialect in dialects if dialect.role is Role.IGNORE]
-            if ignoring:
-                dialects = ignoring
-            elif dialects:
-                events = [dialect for dialect in dialects if dialect.role is Role.EVENT]
-                if events:
-                    self.by_event[span.span_id] = events
-                    dialects = [dialect for dialect in dialects if dialect.role in _TELLING] or dialects
-                role = self._role_of(span, tree, dialects)
-                dialects = [dialect for dialect in dialects if dialect.role is role]
-            self._speakers[span.span_id] = dialects
-        self.barriers = frozenset(
-            span_id for span_id, dialects in self._speakers.items() if dialects and dialects[0].role in {Role.MODEL, Role.AGENT}
-        )
-        self.all_dialects = asked
+            span_id = span.span_id
+            reading = readings[span_id]
+            speakers = reading.speakers
+            if speakers is None:
+                speakers = of_role(reading.candidates, self._role_of(span, tree, reading.candidates))
+            self._speakers[span_id] = speakers
+            if speakers:
+                self._of[speakers[0].role][span_id] = speakers
+            if reading.by_event:
+                self.by_event[span_id] = reading.by_event
+        self.barriers = frozenset((*self._of[Role.MODEL], *self._of[Role.AGENT]))
 
     def _role_of(self, span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> Role:
         """Return the role of the first dialect that applies; a part needs its whole above it."""
@@ -64,6 +59,16 @@ class Readings:
             if dialect.role is not Role.PART or dialect.part_of & above:
                 return dialect.role
         return Role.PART
+
+    def all_dialects(self, span_id: bytes) -> Sequence[Dialect]:
+        """Return all dialects that match a span and were not superseded."""
+        return self._readings[span_id].dialects
+
+    @property
+    def seen(self) -> Mapping[str, Dialect]:
+        """Return every dialect that matches any span, by name."""
+        distinct = {id(reading): reading for reading in self._readings.values()}
+        return {dialect.name: dialect for reading in distinct.values() for dialect in reading.dialects}
 
     def dialects(self, span: Span) -> Sequence[Dialect]:
         """Return the dialects that read a span."""
@@ -76,7 +81,7 @@ class Readings:
 
     def of(self, role: Role) -> Mapping[bytes, Sequence[Dialect]]:
         """Return the spans of one role, by ID."""
-        return {span_id: dialects for span_id, dialects in self._speakers.items() if dialects and dialects[0].role is role}
+        return self._of[role]
 
     def reason(self, span: Span) -> str:
         """Say why a span that shows no call does not."""

@@ -137,9 +137,9 @@ def test_the_agents_above_a_call_are_named_outermost_first_and_once() -> None:
 
 def test_the_top_agent_is_the_outermost_or_earliest() -> None:
     extractor = default_extractor()
-    assert extractor.top_agent([agent(3, "late", start=9), agent(2, "inner", parent=1, start=1), agent(1, "top")]) == "top"
-    assert extractor.top_agent([executed()]) is None
-    assert extractor.top_agent([]) is None
+    assert extractor.survey([agent(3, "late", start=9), agent(2, "inner", parent=1, start=1), agent(1, "top")]).top_agent == "top"
+    assert extractor.survey([executed()]).top_agent is None
+    assert extractor.survey([]).top_agent is None
 
 
 def test_an_agent_used_as_a_tool_and_a_handoff_are_told_by_the_agents_of_the_trace() -> None:
