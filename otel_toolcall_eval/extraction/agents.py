@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.extraction.call_reader import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from otel_toolcall_eval.extraction.dialect import Dialect
+    from otel_toolcall_eval.extraction.plans import Plan
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
 
@@ -23,11 +23,9 @@ class Agents:
         top: name of the top-most agent; of several, the one that started first.
     """
 
-    def __init__(self, tree: SpanTree, readings: Mapping[bytes, Sequence[Dialect]]) -> None:
-        """Name every agent span; ``readings`` maps the ID of each agent span to the dialects that say so."""
-        self.names: dict[bytes, str | None] = {
-            span_id: text_of(tree.by_id[span_id], tree, dialects, "name_from") for span_id, dialects in readings.items()
-        }
+    def __init__(self, tree: SpanTree, plans: Mapping[bytes, Plan]) -> None:
+        """Name every agent span; ``plans`` says for each of them, by ID, where its name is looked for."""
+        self.names: dict[bytes, str | None] = {span_id: text_of(tree.by_id[span_id], tree, plan.name) for span_id, plan in plans.items()}
         self.nearest: dict[bytes, bytes | None] = {}
         for span in tree.top_down:
             parent = tree.parent(span)

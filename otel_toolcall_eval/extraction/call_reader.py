@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from otel_toolcall_eval.extraction.candidate import Candidate, Recorded
 from otel_toolcall_eval.extraction.decoding import read_as
-from otel_toolcall_eval.extraction.dialect import Decode, Dialect, Role, Source
+from otel_toolcall_eval.extraction.dialect import Decode, Match, Role, Source
 from otel_toolcall_eval.extraction.matching import MAX_DIGITS, any_holds, at_path, holds, spelled
 from otel_toolcall_eval.extraction.reading import Found, find_content, find_in
-from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, CallStatus, ContentState
+from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentState
 from otel_toolcall_eval.model.trace import Span, SpanEvent, StatusCode, Value
 
 if TYPE_CHECKING:
+    from otel_toolcall_eval.extraction.plans import Place, Plan
     from otel_toolcall_eval.extraction.span_tree import SpanTree
+
+_Fact = TypeVar("_Fact")
 
 MAX_NAME_LENGTH = 1000
 """Longest name, ID or error type that is kept, in characters; what is longer is no such thing."""
@@ -23,55 +26,52 @@ _TELLING = ("isError", "is_error", "tool_call_id", '"status"', "status=", "Funct
 """Texts of which at least one occurs in an output that says something about its call."""
 
 
-def read_call(span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> Candidate | None:
-    """Read the call that a tool span stands for; None if it does not name the tool.
-
-    ``dialects`` are those that match the span, in the order in which they are asked; there is at least one.
-    """
-    name = text_of(span, tree, dialects, "name_from")
+def read_call(span: Span, tree: SpanTree, plan: Plan) -> Candidate | None:
+    """Read the call that a tool span stands for; None if it does not name the tool. ``plan`` says where to look."""
+    name = text_of(span, tree, plan.name)
     if name is None:
         return None
-    nothing_means_empty = len(dialects) == 1 and dialects[0].nothing_means_empty
-    arguments = find_content(span, tree, dialects, "arguments_from")
-    output = find_content(span, tree, dialects, "output_from")
+    arguments = find_content(span, tree, plan.arguments)
+    output = find_content(span, tree, plan.output)
     if _both_hidden(arguments, output):
         arguments, output = [_hidden(arguments[0])], [_hidden(output[0])]
     call = Candidate(
         span=span,
         name=name,
-        aliases=_aliases(name, dialects),
-        arguments=Recorded.among(arguments, is_arguments=True, nothing_means_empty=nothing_means_empty),
-        output=Recorded.among(output, is_arguments=False, nothing_means_empty=nothing_means_empty),
-        call_id=text_of(span, tree, dialects, "call_id_from"),
-        phase=_phase(span, tree, dialects),
-        kind=_kind(span, tree, dialects),
-        own_agent=text_of(span, tree, dialects, "agent_from"),
+        aliases=_aliases(name, plan),
+        arguments=Recorded.among(arguments, is_arguments=True, nothing_means_empty=plan.nothing_means_empty),
+        output=Recorded.among(output, is_arguments=False, nothing_means_empty=plan.nothing_means_empty),
+        call_id=text_of(span, tree, plan.call_id),
+        phase=_told(plan.phases, span, tree) or CallPhase.EXECUTED,
+        kind=_told(plan.kinds, span, tree) or plan.kind,
+        own_agent=text_of(span, tree, plan.agent),
         start_unix_ns=span.start_unix_ns,
         end_unix_ns=span.end_unix_ns,
         duration_known=span.start_unix_ns != span.end_unix_ns,
-        from_cache=any(any_holds(dialect.cached_when, span) for dialect in dialects),
-        dialects=list(dict.fromkeys(dialect.family for dialect in dialects)),
-        is_part=dialects[0].role is Role.PART,
+        from_cache=any_holds(plan.cached_when, span),
+        dialects=list(plan.families),
+        is_part=plan.dialects[0].role is Role.PART,
     )
-    attempts = text_of(span, tree, dialects, "attempts_from")
+    attempts = text_of(span, tree, plan.attempts)
     if attempts is not None and attempts.isdecimal() and len(attempts) <= MAX_DIGITS:
         call.attempts = max(1, int(attempts))
-    _set_status(call, span, tree, dialects)
+    _set_status(call, span, tree, plan)
     _listen_to_wrappers(call)
     if call.status is CallStatus.ERROR and call.error_message is None and call.status_from != "span_status":
         call.error_message = _message_in_output(call)
     return call
 
 
-def text_of(span: Span, tree: SpanTree, dialects: Sequence[Dialect], field: str) -> str | None:
+def text_of(span: Span, tree: SpanTree, places: Sequence[Place]) -> str | None:
     """Return the first text that is no placeholder and of bearable length."""
-    name = field.removesuffix("_from")
-    for dialect in dialects:
-        for source in getattr(dialect, field):
-            for value in find_in(span, tree, source):
-                text = text_at(value, source)
-                if text and len(text) <= MAX_NAME_LENGTH and text not in dialect.placeholders.get(name, ()):
-                    return text
+    for place in places:
+        if place.attribute is not None:  # nearly all are: spared the generators
+            texts: Iterable[str | None] = (spelled(span.attributes.get(place.attribute)),)
+        else:
+            texts = (text_at(value, place.source) for value in find_in(span, tree, place.source))
+        for text in texts:
+            if text and len(text) <= MAX_NAME_LENGTH and text not in place.placeholders:
+                return text
     return None
 
 
@@ -83,38 +83,22 @@ def text_at(value: Value, source: Source) -> str | None:
     return spelled(at_path(read, source.path))
 
 
-def _aliases(name: str, dialects: Sequence[Dialect]) -> list[str]:
+def _aliases(name: str, plan: Plan) -> list[str]:
     """Return the name without its plugin's prefix, where a dialect puts one before it."""
-    for dialect in dialects:
-        for separator in dialect.alias_separators:
+    for separators in plan.alias_separators:
+        for separator in separators:
             _, found, rest = name.rpartition(separator)
             if found and rest:
                 return [rest]
     return []
 
 
-def _kind(span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> CallKind | None:
-    """Return what ran, if a dialect can tell."""
-    for dialect in dialects:
-        for kind, match in dialect.kind_when:
-            if holds(match, span):
-                return kind
-        for kind, match in dialect.child_kind_when:
-            if any(holds(match, child) for child in tree.children(span)):
-                return kind
-    return next((dialect.kind for dialect in dialects if dialect.kind is not None), None)
-
-
-def _phase(span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> CallPhase:
-    """Return how far the call came."""
-    for dialect in dialects:
-        for phase, match in dialect.phase_when:
-            if holds(match, span):
-                return phase
-        for phase, match in dialect.child_phase_when:
-            if any(holds(match, child) for child in tree.children(span)):
-                return phase
-    return CallPhase.EXECUTED
+def _told(conditions: Sequence[tuple[bool, _Fact, Match]], span: Span, tree: SpanTree) -> _Fact | None:
+    """Return the first fact whose condition holds: on the span itself (True), or on one of its children."""
+    for own, fact, match in conditions:
+        if holds(match, span) if own else any(holds(match, child) for child in tree.children(span)):
+            return fact
+    return None
 
 
 def _both_hidden(arguments: Sequence[Found], output: Sequence[Found]) -> bool:
@@ -129,16 +113,16 @@ def _hidden(found: Found) -> Found:
     return Found(value="__REDACTED__", source=found.source, dialect=found.dialect)
 
 
-def _set_status(call: Candidate, span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> None:
+def _set_status(call: Candidate, span: Span, tree: SpanTree, plan: Plan) -> None:
     """Find out how the call ended. An error that is told anywhere on the span counts, even over the status OK.
 
     Source: DIALECTS, section 2d, rule 7. The span's own status is asked first, since its message is meant for people.
     """
     exception = _exception(span)
-    error_type = text_of(span, tree, dialects, "error_type_from") or spelled(span.attributes.get("error.type")) or None
+    error_type = text_of(span, tree, plan.error_type) or spelled(span.attributes.get("error.type")) or None
     if span.status is StatusCode.ERROR:
         call.status, call.status_from = CallStatus.ERROR, "span_status"
-    elif error_type or any(any_holds(dialect.error_when, span) for dialect in dialects):
+    elif error_type or any_holds(plan.error_when, span):
         call.status, call.status_from = CallStatus.ERROR, "attribute"
     elif exception is not None:
         call.status, call.status_from = CallStatus.ERROR, "event"
@@ -146,7 +130,7 @@ def _set_status(call: Candidate, span: Span, tree: SpanTree, dialects: Sequence[
         call.status, call.status_from = CallStatus.OK, "span_status"
     if call.status is not CallStatus.ERROR:
         return
-    told = text_of(span, tree, dialects, "error_message_from") or span.status_message
+    told = text_of(span, tree, plan.error_message) or span.status_message
     call.error_type, call.error_message = error_type, told or None
     if exception is not None:
         call.error_type = call.error_type or spelled(exception.attributes.get("exception.type")) or None

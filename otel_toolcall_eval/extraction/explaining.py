@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.extraction.call_reader import MAX_NAME_LENGTH, text_at
 from otel_toolcall_eval.extraction.decoding import decode_arguments, decode_output
 from otel_toolcall_eval.extraction.dialect import Origin, Role, Step
+from otel_toolcall_eval.extraction.plans import places
 from otel_toolcall_eval.extraction.reading import EVERY_FIELD, find_all, find_content
 from otel_toolcall_eval.model.log_record import LoggedEvent
 from otel_toolcall_eval.model.tool_call import ContentState, Evidence
@@ -173,7 +174,7 @@ def _told_by(spans: Sequence[Span], readings: Readings) -> bytes:
 
 def _text_source(span: Span, tree: SpanTree, readings: Readings, field: str, value: str | None) -> FieldSource | None:
     """Return where a span has a text that became a field of the call; None if it does not have it."""
-    for found in find_all(span, tree, readings.dialects(span), f"{field}_from"):
+    for _, found in find_all(span, tree, places(readings.dialects(span), field)):
         text = text_at(found.value, found.source)
         if text and text == value and len(text) <= MAX_NAME_LENGTH:
             return _source(field, found, span)
@@ -183,7 +184,7 @@ def _text_source(span: Span, tree: SpanTree, readings: Readings, field: str, val
 def _offers(span: Span, tree: SpanTree, readings: Readings, field: str) -> list[tuple[ContentState, FieldSource]]:
     """Return what a span recorded of arguments or output, the best first."""
     decode = decode_arguments if field == "arguments" else decode_output
-    founds = find_content(span, tree, readings.dialects(span), f"{field}_from")
+    founds = find_content(span, tree, places(readings.dialects(span), field))
     return [(decode(found).content.state, _source(field, found, span)) for found in founds]
 
 

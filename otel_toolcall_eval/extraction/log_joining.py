@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.call_reader import text_of
 from otel_toolcall_eval.extraction.dialect import Role
+from otel_toolcall_eval.extraction.plans import places
 from otel_toolcall_eval.extraction.projecting import events_read
 from otel_toolcall_eval.extraction.span_tree import SpanTree
 from otel_toolcall_eval.model.log_record import JoinedLogs
@@ -45,7 +46,7 @@ class LogJoiner:
         found: defaultdict[str, list[Span]] = defaultdict(list)
         for span in tree.spans:
             tools = [dialect for dialect in self._asked(span) if dialect.role in {Role.TOOL, Role.PART}]
-            call_id = text_of(span, tree, tools, "call_id_from")
+            call_id = text_of(span, tree, places(tools, "call_id"))
             if call_id is not None:
                 found[call_id].append(span)
         return found

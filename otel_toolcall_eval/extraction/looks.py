@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.dialect import Dialect, Operator, Role, Subject, Test, tests_within
 from otel_toolcall_eval.extraction.matching import DialectIndex, fulfils
+from otel_toolcall_eval.extraction.plans import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from otel_toolcall_eval.model.trace import Span
 
@@ -28,6 +29,7 @@ MAX_VALUE_CHARS = 200
 
 
 _TELLING = frozenset({Role.TOOL, Role.PART, Role.MODEL, Role.AGENT})
+_PLANNED = frozenset({Role.TOOL, Role.AGENT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class Reading:
         by_event: those that read calls from its events.
         is_relevant: the span could matter to extraction.
         is_agent: an agent ran in the span.
+        plan: what the speakers look for, if they stand for a call or an agent; None, too, if it hangs on the span above.
     """
 
     dialects: tuple[Dialect, ...]
@@ -53,10 +56,14 @@ class Reading:
     by_event: tuple[Dialect, ...]
     is_relevant: bool
     is_agent: bool
+    plan: Plan | None = field(compare=False)
 
     @classmethod
-    def of(cls, matching: Sequence[Dialect]) -> Reading:
-        """Decide what dialects that match a span make of it: those that a higher one supersedes are not asked."""
+    def of(cls, matching: Sequence[Dialect], keys: Collection[str]) -> Reading:
+        """Decide what dialects that match a span make of it: those that a higher one supersedes are not asked.
+
+        ``keys`` are the span's attributes.
+        """
         superseding = [dialect for dialect in matching if dialect.supersedes]
         asked = tuple(dialect for dialect in matching if not any(_supersedes(other, dialect) for other in superseding))
         ignoring = tuple(dialect for dialect in asked if dialect.role is Role.IGNORE)
@@ -64,10 +71,13 @@ class Reading:
         telling = tuple(dialect for dialect in asked if dialect.role in _TELLING) if by_event else ()
         candidates = ignoring or telling or asked
         first = next((dialect.role for dialect in candidates if dialect.role is not Role.PART), None)
+        settled = all(dialect.role is not Role.PART for dialect in candidates)
+        speakers = of_role(candidates, first) if settled else None
         return cls(
             dialects=asked,
             candidates=candidates,
-            speakers=None if any(dialect.role is Role.PART for dialect in candidates) else of_role(candidates, first),
+            speakers=speakers,
+            plan=Plan.of(speakers, keys) if speakers and first in _PLANNED else None,
             by_event=by_event,
             is_relevant=any(dialect.role is not Role.IGNORE for dialect in asked),
             is_agent=first is Role.AGENT,
@@ -165,7 +175,7 @@ class Looks:
         self.remembered += 1
 
     def _read(self, span: Span) -> Reading:
-        return Reading.of(self._index.matching(span))
+        return Reading.of(self._index.matching(span), span.attributes.keys())
 
     def _laid_out(self, keys: tuple[str, ...]) -> _Layout | None:
         """Return a new layout; None for a span that is too odd to be remembered."""

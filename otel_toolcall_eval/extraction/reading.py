@@ -11,6 +11,7 @@ from otel_toolcall_eval.extraction.matching import MAX_TESTED_LENGTH, holds, pre
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from otel_toolcall_eval.extraction.plans import Place
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span, SpanEvent, Value
 
@@ -40,51 +41,53 @@ class Found:
     cut: bool = False
 
 
-def find_all(span: Span, tree: SpanTree, dialects: Sequence[Dialect], field: str) -> Iterator[Found]:
-    """Yield what the sources of a field find: dialects in their order, sources in theirs, nulls too."""
-    for dialect in dialects:
-        for source in getattr(dialect, field):
-            for place in _places(span, tree, source):
-                if _open(source, place):
-                    for value in _values(place, source):
-                        yield Found(
+def find_all(span: Span, tree: SpanTree, places: Sequence[Place]) -> Iterator[tuple[Place, Found]]:
+    """Yield what is found at the places of a field, in their order, nulls too."""
+    for place in places:
+        source = place.source
+        for looked_at in _spans(span, tree, source):
+            if _open(source, looked_at):
+                for value in _values(looked_at, source):
+                    yield (
+                        place,
+                        Found(
                             value=value,
                             source=source,
-                            dialect=dialect,
-                            names=place.attributes.get(source.names_from),
-                            cut=source.cut_when is not None and holds(source.cut_when, place),
-                        )
+                            dialect=place.dialect,
+                            names=looked_at.attributes.get(source.names_from) if source.names_from else None,
+                            cut=source.cut_when is not None and holds(source.cut_when, looked_at),
+                        ),
+                    )
 
 
 def find_in(span: Span, tree: SpanTree, source: Source) -> Iterator[Value]:
     """Yield what one source finds."""
-    for place in _places(span, tree, source):
-        if _open(source, place):
-            yield from _values(place, source)
+    for looked_at in _spans(span, tree, source):
+        if _open(source, looked_at):
+            yield from _values(looked_at, source)
 
 
-def find_content(span: Span, tree: SpanTree, dialects: Sequence[Dialect], field: str) -> list[Found]:
+def find_content(span: Span, tree: SpanTree, places: Sequence[Place]) -> list[Found]:
     """Return what was recorded, in the order in which it is worth looking at: placeholders left out, blanks last.
 
     Where a producer says that it cut a value off, no other dialect's reading of the same place counts.
     """
-    name = field.removesuffix("_from")
     whole: list[Found] = []
     blank: list[Found] = []
     cut: set[tuple[Step, str, str]] = set()
-    for found in find_all(span, tree, dialects, field):
-        place = found.source.step, found.source.key, found.source.field
-        if place in cut:
+    for place, found in find_all(span, tree, places):
+        key = found.source.step, found.source.key, found.source.field
+        if key in cut:
             continue  # a dialect that does not know of the cut reads the same place: to it the rest looks whole
         if found.cut:
-            cut.add(place)
-        if isinstance(found.value, str) and found.value.strip() in found.dialect.placeholders.get(name, ()):
+            cut.add(key)
+        if place.placeholders and isinstance(found.value, str) and found.value.strip() in place.placeholders:
             continue
         (whole if present(found.value) else blank).append(found)
     return whole + blank
 
 
-def _places(span: Span, tree: SpanTree, source: Source) -> Sequence[Span]:
+def _spans(span: Span, tree: SpanTree, source: Source) -> Sequence[Span]:
     """Return the spans that a source looks at."""
     if source.step is Step.SELF:
         return (span,)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.extraction.dialect import Role
 from otel_toolcall_eval.extraction.looks import of_role
 from otel_toolcall_eval.extraction.matching import spelled
+from otel_toolcall_eval.extraction.plans import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,6 +74,10 @@ class Readings:
     def dialects(self, span: Span) -> Sequence[Dialect]:
         """Return the dialects that read a span."""
         return self._speakers[span.span_id]
+
+    def plan(self, span_id: bytes) -> Plan:
+        """Return what is to be looked for on a span that stands for a call, a part of one or an agent."""
+        return self._readings[span_id].plan or Plan.of(self._speakers[span_id])
 
     def role(self, span: Span) -> Role | None:
         """Return what a span is; None if no dialect knows it."""

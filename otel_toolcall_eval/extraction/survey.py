@@ -40,7 +40,7 @@ class Survey:
         """Lay out ``spans`` of one trace, in any order; ``reading`` says what dialects make of a span."""
         self.tree = SpanTree(spans)
         self.readings = Readings(self.tree, {span.span_id: reading(span) for span in self.tree.spans})
-        self.agents = Agents(self.tree, self.readings.of(Role.AGENT))
+        self.agents = Agents(self.tree, {span_id: self.readings.plan(span_id) for span_id in self.readings.of(Role.AGENT)})
 
     @property
     def top_agent(self) -> str | None:
@@ -81,7 +81,7 @@ def _read(span: Span, tree: SpanTree, readings: Readings) -> Sequence[Candidate]
         for one in batch:
             one.evidence = Evidence.SPAN
         return batch
-    call = read_call(span, tree, dialects) if role in {Role.TOOL, Role.PART} else None
+    call = read_call(span, tree, readings.plan(span.span_id)) if role in {Role.TOOL, Role.PART} else None
     return () if call is None else (call,)
 
 

@@ -81,7 +81,7 @@ spans = st.builds(
 
 
 def uncached(dialects: Sequence[Dialect], span: Span) -> Reading:
-    return Reading.of([dialect for dialect in dialects if holds(dialect.match, span)])
+    return Reading.of([dialect for dialect in dialects if holds(dialect.match, span)], span.attributes.keys())
 
 
 @given(st.lists(spans, max_size=20))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.extraction.dialect import Dialect, Match, Origin, Source, Step, Subject, Test
+from otel_toolcall_eval.extraction.plans import places
 from otel_toolcall_eval.extraction.reading import find_content, find_in, grown
 from tests.extraction.spans import make, tree_of
 
@@ -62,13 +63,13 @@ def test_placeholders_are_left_out_and_blanks_stand_last() -> None:
     sources = tuple(Source(origin=Origin.ATTR, key=key) for key in ("blank", "placeholder", "value"))
     dialect = Dialect(name="d", family="d", match=HAS_K, output_from=sources, placeholders={"output": frozenset({"N/A"})})
     span = make(attributes={"blank": "", "placeholder": " N/A ", "value": 0})
-    assert [found.value for found in find_content(span, tree_of(span), [dialect], "output_from")] == [0, ""]
+    assert [found.value for found in find_content(span, tree_of(span), places([dialect], "output"))] == [0, ""]
 
 
 def test_a_value_that_the_producer_cut_off_is_marked() -> None:
     source = Source(origin=Origin.ATTR, key="k", cut_when=HAS_K)
     dialect = Dialect(name="d", family="d", match=HAS_K, output_from=(source,))
-    (found,) = find_content(SPAN, TREE, [dialect], "output_from")
+    (found,) = find_content(SPAN, TREE, places([dialect], "output"))
     assert found.cut
 
 

@@ -1,0 +1,114 @@
+"""What to look for on a span, put together once for all spans that look alike.
+
+Dialects name many places for each field, and a span has few of them. A plan holds the places that can hold something at all, of all
+the dialects that read the span, in the order in which they are asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from otel_toolcall_eval.extraction.dialect import Decode, Origin, Source, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from otel_toolcall_eval.extraction.dialect import Dialect, Match, Test
+    from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A source of one dialect.
+
+    Attributes:
+        placeholders: texts that stand for "none" there.
+        attribute: the attribute of the span itself that is the text as it stands; None if there is more to be done.
+    """
+
+    source: Source
+    dialect: Dialect
+    placeholders: frozenset[str]
+    attribute: str | None
+
+
+Places: TypeAlias = "tuple[Place, ...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Where the fields of a call, or an agent's name, are looked for; each in the order of the dialects.
+
+    Attributes:
+        dialects: those that read the span; at least one.
+        told: kinds and phases that conditions on the span tell (``own``), or conditions on its children.
+    """
+
+    dialects: tuple[Dialect, ...]
+    families: tuple[str, ...]
+    name: Places
+    call_id: Places
+    arguments: Places
+    output: Places
+    agent: Places
+    error_type: Places
+    error_message: Places
+    attempts: Places
+    error_when: tuple[Test | Match, ...]
+    cached_when: tuple[Test | Match, ...]
+    kinds: tuple[tuple[bool, CallKind, Match], ...]
+    phases: tuple[tuple[bool, CallPhase, Match], ...]
+    kind: CallKind | None
+    alias_separators: tuple[tuple[str, ...], ...]
+    nothing_means_empty: bool
+
+    @classmethod
+    def of(cls, dialects: Sequence[Dialect], keys: Collection[str] | None = None) -> Plan:
+        """Put a plan together; ``keys`` are the attributes that the spans have, None if they are not known."""
+        return cls(
+            dialects=tuple(dialects),
+            families=tuple(dict.fromkeys(dialect.family for dialect in dialects)),
+            name=places(dialects, "name", keys),
+            call_id=places(dialects, "call_id", keys),
+            arguments=places(dialects, "arguments", keys),
+            output=places(dialects, "output", keys),
+            agent=places(dialects, "agent", keys),
+            error_type=places(dialects, "error_type", keys),
+            error_message=places(dialects, "error_message", keys),
+            attempts=places(dialects, "attempts", keys),
+            error_when=tuple(condition for dialect in dialects for condition in dialect.error_when),
+            cached_when=tuple(condition for dialect in dialects for condition in dialect.cached_when),
+            kinds=tuple(
+                (own, kind, match)
+                for dialect in dialects
+                for own, told in ((True, dialect.kind_when), (False, dialect.child_kind_when))
+                for kind, match in told
+            ),
+            phases=tuple(
+                (own, phase, match)
+                for dialect in dialects
+                for own, told in ((True, dialect.phase_when), (False, dialect.child_phase_when))
+                for phase, match in told
+            ),
+            kind=next((dialect.kind for dialect in dialects if dialect.kind is not None), None),
+            alias_separators=tuple(dialect.alias_separators for dialect in dialects if dialect.alias_separators),
+            nothing_means_empty=len(dialects) == 1 and dialects[0].nothing_means_empty,
+        )
+
+
+def places(dialects: Sequence[Dialect], field: str, keys: Collection[str] | None = None) -> Places:
+    """Return the places of a field (``name``, ``arguments`` ...): dialects in their order, sources in theirs.
+
+    Without those that look at an attribute of the span itself which is not among ``keys``, where these are known.
+    """
+    found = []
+    for dialect in dialects:
+        refused = dialect.placeholders.get(field, frozenset())
+        for source in getattr(dialect, f"{field}_from"):
+            own = source.origin is Origin.ATTR and source.step is Step.SELF
+            if own and keys is not None and source.key not in keys:
+                continue
+            plain = own and not source.path and source.decode is Decode.AUTO and source.only_if is None and source.unless is None
+            found.append(Place(source=source, dialect=dialect, placeholders=refused, attribute=source.key if plain else None))
+    return tuple(found)
