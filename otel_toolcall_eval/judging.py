@@ -1,4 +1,4 @@
-"""Holds a trace's calls against one check, and puts the answer into a word."""
+"""Holds a trace's calls against one check, and puts the answer into a word. Says what it asks of readers and evaluators."""
 
 from __future__ import annotations
 
@@ -9,14 +9,48 @@ from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, Label
 from otel_toolcall_eval.model.tool_call import CallLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.model.criteria import Check, Criteria, CriteriaSet, Include
     from otel_toolcall_eval.model.score import Score
     from otel_toolcall_eval.model.tool_call import Extraction, ToolCall
-    from otel_toolcall_eval.model.trace import Doubt, Trace
+    from otel_toolcall_eval.model.trace import Doubt, Projection, Span, Trace
 
 C_contra = TypeVar("C_contra", contravariant=True)
+
+
+class Survey(Protocol):
+    """A trace laid out for reading."""
+
+    @property
+    def top_agent(self) -> str | None:
+        """Return the name of the top-most agent."""
+        ...
+
+    def extract(self) -> Extraction:
+        """Read the calls."""
+        ...
+
+
+class CallReader(Protocol):
+    """Reads tool calls out of spans."""
+
+    @property
+    def projection(self) -> Projection:
+        """Return the attributes that it reads."""
+        ...
+
+    def is_relevant(self, span: Span) -> bool:
+        """Tell whether the span could matter; cheap."""
+        ...
+
+    def is_agent(self, span: Span) -> bool:
+        """Tell whether an agent ran in the span; cheap."""
+        ...
+
+    def survey(self, spans: Sequence[Span]) -> Survey:
+        """Lay out a trace's spans, whatever their order."""
+        ...
 
 
 class Evaluator(Protocol[C_contra]):

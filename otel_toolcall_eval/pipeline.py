@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.clocks import clocks_of
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.assembly.limits import AddResult, BufferLimits
     from otel_toolcall_eval.assembly.waiting import Waiting
-    from otel_toolcall_eval.judging import Evaluators
+    from otel_toolcall_eval.judging import CallReader, Evaluators, Survey
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Span, Trace
@@ -32,40 +32,6 @@ OWN_SCOPE = "otel_toolcall_eval"
 """Scope name of the telemetry that we create ourselves. It is never judged, or we would score our own scores."""
 
 MAX_BOUND_TRACES = 100_000
-
-
-class Survey(Protocol):
-    """A trace laid out for reading."""
-
-    @property
-    def top_agent(self) -> str | None:
-        """Return the name of the top-most agent."""
-        ...
-
-    def extract(self) -> Extraction:
-        """Read the calls."""
-        ...
-
-
-class CallReader(Protocol):
-    """Reads tool calls out of spans."""
-
-    @property
-    def projection(self) -> Projection:
-        """Return the attributes that it reads."""
-        ...
-
-    def is_relevant(self, span: Span) -> bool:
-        """Tell whether the span could matter; cheap."""
-        ...
-
-    def is_agent(self, span: Span) -> bool:
-        """Tell whether an agent ran in the span; cheap."""
-        ...
-
-    def survey(self, spans: Sequence[Span]) -> Survey:
-        """Lay out a trace's spans, whatever their order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
