@@ -71,17 +71,41 @@ def evaluate(evaluators: Evaluators, criteria: Criteria, log: CallLog) -> Score:
     return evaluator.evaluate(criteria, log)
 
 
-def judge_check(
-    evaluators: Evaluators,
-    trace: Trace,
-    criteria_set: CriteriaSet,
-    check: Check,
-    extraction: Extraction,
-    *,
-    trace_doubts: tuple[Doubt, ...],
-    failure: EvaluatorFailure | None,
-    clocks: Mapping[bytes, int] | None = None,
-) -> Verdict:
+class JudgedCalls:
+    """A trace's calls, as criteria of different reach see them; each view is made once, however many criteria share it.
+
+    Attributes:
+        doubts: why calls may be missing.
+        failure: why there are no calls at all, if reading them failed.
+    """
+
+    def __init__(
+        self,
+        extraction: Extraction,
+        *,
+        doubts: tuple[Doubt, ...] = (),
+        failure: EvaluatorFailure | None = None,
+        clocks: Mapping[bytes, int] | None = None,
+    ) -> None:
+        """Take what was read; ``clocks`` holds the number of each span's clock, where clocks disagree."""
+        self.doubts = doubts
+        self.failure = failure
+        self._extraction = extraction
+        self._clocks = clocks
+        self._logs: dict[Include, CallLog] = {}
+
+    def seen_by(self, include: Include) -> CallLog:
+        """Return the calls that criteria of this reach judge."""
+        log = self._logs.get(include)
+        if log is None:
+            calls = included(self._extraction, include)
+            numbers = tuple(self._clocks.get(call.span_id, -1) for call in calls) if self._clocks else ()
+            log = CallLog(calls=calls, open_ended=bool(self.doubts), clocks=numbers if len(set(numbers)) > 1 else ())
+            self._logs[include] = log
+        return log
+
+
+def judge_check(evaluators: Evaluators, trace: Trace, criteria_set: CriteriaSet, check: Check, calls: JudgedCalls) -> Verdict:
     """Return what one check says of a trace.
 
     Args:
@@ -89,21 +113,17 @@ def judge_check(
         trace: identified in the verdict.
         criteria_set: the set that the check belongs to.
         check: evaluator, criteria and threshold.
-        extraction: the trace's calls.
-        trace_doubts: why calls may be missing.
-        failure: why there are no calls at all, if reading them failed.
-        clocks: the number of each span's clock, where clocks disagree.
+        calls: the trace's calls.
     """
-    score: Score | None = None
+    score, failure = None, calls.failure
     if failure is None:
-        calls = included(extraction, check.include)
-        numbers = tuple(clocks.get(call.span_id, -1) for call in calls) if clocks else ()
-        log = CallLog(calls=calls, open_ended=bool(trace_doubts), clocks=numbers if len(set(numbers)) > 1 else ())
         try:
-            score = evaluate(evaluators, check.criteria, log)
+            score = evaluate(evaluators, check.criteria, calls.seen_by(check.include))
         except Exception as error:  # noqa: BLE001 - an evaluator's bug is kept from the other verdicts
             failure = failure_of(error)
-    doubts = tuple(dict.fromkeys((*trace_doubts, *(score.doubts if score else ()))))
+    doubts = calls.doubts
+    if score is not None and score.doubts:
+        doubts = tuple(dict.fromkeys((*doubts, *score.doubts)))
     return Verdict(
         evaluation_id=evaluation_id(trace, criteria_set, check),
         criteria=criteria_set.name,

@@ -13,7 +13,7 @@ from otel_toolcall_eval.assembly.span_counts import SpanCounts
 from otel_toolcall_eval.assembly.span_kinds import SpanKinds, by_parent
 from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
 from otel_toolcall_eval.binding import Binder
-from otel_toolcall_eval.judging import failure_of, judge_check
+from otel_toolcall_eval.judging import JudgedCalls, failure_of, judge_check
 from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, Label, TraceReport
 from otel_toolcall_eval.model.tool_call import Extraction
 from otel_toolcall_eval.model.trace import Projection, Trigger
@@ -218,13 +218,14 @@ class Pipeline:
         agent = survey.top_agent
         binding = self._binder.bind(trace, agent=agent, bound_names=bound_names)
         extraction, failure = self._extract(trace, survey) if binding.sets else (Extraction(calls=()), None)
-        doubts = (*trace.doubts, *extraction.doubts)
+        doubts = tuple(dict.fromkeys((*trace.doubts, *extraction.doubts)))
         conversation = conversation_of(trace)
         if not trace.revision:
             self._conversations.note(trace, conversation)
         clocks = clocks_of(trace.spans) if binding.sets else None
+        calls = JudgedCalls(extraction, doubts=doubts, failure=failure, clocks=clocks)
         verdicts = tuple(
-            judge_check(self._evaluators, trace, criteria_set, check, extraction, trace_doubts=doubts, failure=failure, clocks=clocks)
+            judge_check(self._evaluators, trace, criteria_set, check, calls)
             for criteria_set in binding.sets
             for check in criteria_set.checks
         )

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from otel_toolcall_eval.judging import evaluation_id, failure_of, included, judge_check, label
+from otel_toolcall_eval.judging import JudgedCalls, evaluation_id, failure_of, included, judge_check, label
 from otel_toolcall_eval.model.criteria import Check, CriteriaSet, Include, OrderCriteria
 from otel_toolcall_eval.model.score import Completeness, Label, Score
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Extraction, ToolCall
 from otel_toolcall_eval.model.trace import Doubt, Trace, Trigger
 from tests.fakes import NOTHING, FailingEvaluator, NamesEvaluator, PlainJustification
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.model.criteria import Criteria
+    from otel_toolcall_eval.model.tool_call import CallLog
 
 ORDER = OrderCriteria(expected=("a",))
 CHECK = Check(evaluator="Order", evaluator_id="tool-call-order", criteria=ORDER, pass_threshold=0.5)
@@ -51,15 +57,32 @@ def test_only_included_kinds_and_phases_are_judged() -> None:
 
 def test_verdict_carries_score_doubts_and_completeness() -> None:
     evaluator = NamesEvaluator()
-    whole = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, CALLS, trace_doubts=(), failure=None)
-    part = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, CALLS, trace_doubts=(Doubt.ORPHAN,), failure=None)
+    whole = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, JudgedCalls(CALLS))
+    part = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, JudgedCalls(CALLS, doubts=(Doubt.ORPHAN,)))
     assert evaluator.seen == [(["a"], False), (["a"], True)]
     assert (whole.label, whole.completeness, whole.pass_threshold) == (Label.PASS, Completeness.COMPLETE, 0.5)
     assert (part.label, part.completeness, part.doubts) == (Label.INCONCLUSIVE, Completeness.PARTIAL, (Doubt.ORPHAN,))
 
 
+def test_doubts_of_the_trace_and_of_the_score_are_told_once_each() -> None:
+    class Doubting:
+        def evaluate(self, criteria: Criteria, log: CallLog) -> Score:  # noqa: ARG002 - the protocol's signature
+            doubts = (Doubt.VALUE_TRUNCATED, Doubt.ORPHAN)
+            return Score(value=0.0, lowest=0.0, highest=1.0, justification=PlainJustification(), doubts=doubts)
+
+    verdict = judge_check({OrderCriteria: Doubting()}, TRACE, SET, CHECK, JudgedCalls(CALLS, doubts=(Doubt.ORPHAN,)))
+    assert (verdict.doubts, verdict.completeness) == ((Doubt.ORPHAN, Doubt.VALUE_TRUNCATED), Completeness.PARTIAL)
+
+
+def test_criteria_of_one_reach_share_one_view_of_the_calls() -> None:
+    calls = JudgedCalls(CALLS)
+    other = Include(kinds=frozenset({CallKind.MCP}))
+    assert calls.seen_by(Include()) is calls.seen_by(Include())
+    assert (len(calls.seen_by(Include()).calls), len(calls.seen_by(other).calls)) == (1, 0)
+
+
 def test_failing_evaluator_is_caught_and_named() -> None:
-    verdict = judge_check({OrderCriteria: FailingEvaluator()}, TRACE, SET, CHECK, CALLS, trace_doubts=(), failure=None)
+    verdict = judge_check({OrderCriteria: FailingEvaluator()}, TRACE, SET, CHECK, JudgedCalls(CALLS))
     assert (verdict.label, verdict.score, verdict.emitted_score) == (Label.INCONCLUSIVE, None, None)
     assert verdict.failure is not None
     assert verdict.failure.error_type == "RuntimeError"
@@ -68,7 +91,7 @@ def test_failing_evaluator_is_caught_and_named() -> None:
 def test_calls_that_could_not_be_read_are_not_judged() -> None:
     evaluator = NamesEvaluator()
     failure = failure_of(ValueError("boom"))
-    verdict = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, CALLS, trace_doubts=(), failure=failure)
+    verdict = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, JudgedCalls(CALLS, failure=failure))
     assert (verdict.failure, verdict.score, evaluator.seen) == (failure, None, [])
 
 
