@@ -18,6 +18,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from otel_toolcall_eval.errors import IntakeError, SettingsError
+from otel_toolcall_eval.sources.grpc_protection import TokenInterceptor, server_credentials
 from otel_toolcall_eval.sources.listening import check_free, shown
 from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_of
 from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, retry_info
@@ -25,7 +26,9 @@ from otel_toolcall_eval.wire.unpacking import gunzip, is_packed, too_large
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
+    from otel_toolcall_eval.sources.server_tls import ServerTls
     from otel_toolcall_eval.sources.sink import Refused
+    from otel_toolcall_eval.sources.tokens import Tokens
 
 TRANSPORT = "grpc"
 
@@ -56,6 +59,8 @@ class GrpcReceiver:
         port: int = 4317,
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
         port_option: str = "--grpc-port",
+        tls: ServerTls | None = None,
+        tokens: Tokens | None = None,
     ) -> None:
         """Prepare; nothing listens yet.
 
@@ -66,6 +71,8 @@ class GrpcReceiver:
             port: 0 takes any free one.
             max_message_bytes: largest message, packed and unpacked.
             port_option: what the reader of an error about the port is told to change.
+            tls: without it, nothing is encrypted.
+            tokens: every call but those to the health service needs one of them; without it, none does.
         """
         self._intake = intake
         self._refused = refused
@@ -73,6 +80,8 @@ class GrpcReceiver:
         self._asked_port = port
         self._max_message_bytes = max_message_bytes
         self._port_option = port_option
+        self._tls = tls
+        self._interceptors: list[grpc.ServerInterceptor[bytes, bytes]] = [] if tokens is None else [TokenInterceptor(tokens, self._refuse)]
         self._port = 0
         self._workers: ThreadPoolExecutor | None = None
         self._server: grpc.Server | None = None
@@ -88,12 +97,15 @@ class GrpcReceiver:
         # gRPC itself would print to stderr and raise a RuntimeError without the reason.
         check_free(self._host, self._asked_port, port_option=self._port_option)
         workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="otlp-grpc")
-        server = grpc.server(workers, options=self._options())
+        server = grpc.server(workers, interceptors=self._interceptors, options=self._options())
         server.add_generic_rpc_handlers(tuple(self._service(signal) for signal in _SERVICES))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         address = shown(self._host, self._asked_port)
         try:
-            self._port = server.add_insecure_port(address)
+            if self._tls is None:
+                self._port = server.add_insecure_port(address)
+            else:
+                self._port = server.add_secure_port(address, server_credentials(self._tls))
         except RuntimeError as error:  # taken since we looked
             workers.shutdown()
             fix = f"stop the other process or choose another port with {self._port_option}"

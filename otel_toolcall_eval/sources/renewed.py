@@ -1,0 +1,112 @@
+"""Values made of files that are replaced while we run: certificates, keys, tokens.
+
+Polled, as criteria files are: a Kubernetes secret swaps a link, which inotify misses. What is compared is the content, by its hash: a
+file may be written twice within one tick of its time, with the same size, and the files are small.
+A file that breaks or vanishes leaves the last good value in force; else a slip of whoever renews it would lock everybody out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import stat
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from otel_toolcall_eval.errors import Problem, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+_logger = logging.getLogger(__name__)
+
+MAX_FILE_BYTES = 1 << 20
+_READABLE_BY_OTHERS = stat.S_IROTH
+
+_Value = TypeVar("_Value")
+
+
+class Renewed(Generic[_Value]):
+    """A value and the files that it is made of. ``refresh`` belongs to one thread; ``value`` may be read by any."""
+
+    def __init__(self, files: Mapping[str, Path], make: Callable[[Sequence[bytes]], _Value]) -> None:
+        """Make the value for the first time.
+
+        Args:
+            files: setting to path.
+            make: gets the content of each file, in their order; raises SettingsError. It may also read the paths itself.
+
+        Raises:
+            SettingsError: a file can't be read, or its content can't be used.
+        """
+        self._files = dict(files)
+        self._make = make
+        contents = self._read()
+        self._seen = _hashes(contents)
+        self._value = make(contents)
+        self._failed_looks = 0
+
+    @property
+    def value(self) -> _Value:
+        """Return the value in force."""
+        return self._value
+
+    def refresh(self) -> bool:
+        """Look at the files, and make the value anew if they have changed; True if it was.
+
+        A fault is logged once, when it is still there at the second look: of two files that belong together, one is replaced first.
+        """
+        try:
+            contents = self._read()
+            seen = _hashes(contents)
+            value = self._value if seen == self._seen else self._make(contents)
+            # `make` may have read the paths after us; what was replaced meanwhile is for the next look.
+            changed = seen != self._seen and _hashes(self._read()) == seen
+        except SettingsError as error:
+            self._failed_looks += 1
+            if self._failed_looks == 2:  # noqa: PLR2004 - the second look
+                _logger.error(  # noqa: TRY400 - the message says all, and a traceback might say more than may be said
+                    "files of a listener could not be read again; what was read before stays in force",
+                    extra={"problems": [str(problem) for problem in error.problems]},
+                )
+            return False
+        self._failed_looks = 0
+        if changed:
+            self._seen, self._value = seen, value
+            _logger.info("files of a listener were read again", extra={"settings": list(self._files)})
+        return changed
+
+    def _read(self) -> list[bytes]:
+        return [_content(setting, path) for setting, path in self._files.items()]
+
+
+def readable_by_others(setting: str, path: Path) -> list[Problem]:
+    """Return a warning if every user of this machine may read a file that holds a secret."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return []
+    if not mode & _READABLE_BY_OTHERS:
+        return []
+    fix = "take the right to read it from others, as with chmod o-r (in Kubernetes: defaultMode: 0440)"
+    return [Problem(where=f"{setting}: {path}", what="every user of this machine can read this file", fix=fix)]
+
+
+def _content(setting: str, path: Path) -> bytes:
+    where = f"{setting}: {path}"
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end
+            raise SettingsError(where=where, what="this is not a regular file", fix="name a file")
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a usable path"
+        raise SettingsError(where=where, what=f"the file can't be read ({reason})", fix="check its name and permissions") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise SettingsError(where=where, what=f"the file has more than {MAX_FILE_BYTES >> 20} MiB", fix="name the right file")
+    return content
+
+
+def _hashes(contents: Sequence[bytes]) -> list[bytes]:
+    """Return what stands for the contents; keys and tokens are not kept for comparison."""
+    return [hashlib.sha256(content).digest() for content in contents]

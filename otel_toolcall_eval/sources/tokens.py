@@ -1,0 +1,108 @@
+"""Bearer tokens: who may use a listener. Source: RFC 6750.
+
+Only hashes of the tokens are kept: they have one length, so comparing them tells nothing about the tokens, and what is not in memory is
+in no log line, page or dump. The hash need not be slow: tokens are random, and not chosen by people.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.errors import IntakeError, Problem, SettingsError
+from otel_toolcall_eval.sources.renewed import Renewed, readable_by_others
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MAX_TOKENS = 100
+MIN_CHARACTERS = 16
+"""Shorter tokens are warned about: they can be guessed."""
+
+MAX_CHARACTERS = 4096
+_SCHEME = "bearer"
+_FIX = "send the header `Authorization: Bearer TOKEN` with a token of this listener"
+
+
+class UnauthenticatedError(IntakeError):
+    """The request has no valid token: 401, UNAUTHENTICATED, do not resend."""
+
+    http_status = 401
+    grpc_code = "UNAUTHENTICATED"
+
+
+class Tokens:
+    """The tokens of a listener. ``refresh`` belongs to one thread, ``check`` may be called from any."""
+
+    def __init__(self, path: Path, *, setting: str) -> None:
+        """Read the file: one token a line, each of them valid; blank lines, and lines that begin with ``#``, say nothing.
+
+        Raises:
+            SettingsError: the file can't be read, holds no token, or holds what is none.
+        """
+        self._where = f"{setting}: {path}"
+        self._short = 0
+        self._renewed = Renewed({setting: path}, self._hashes_in)
+        self._readable = readable_by_others(setting, path)
+
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        """Return what the operator should know about the file."""
+        if not self._short:
+            return self._readable
+        what = f"{self._short} of the tokens have fewer than {MIN_CHARACTERS} characters, and can be guessed"
+        return [*self._readable, Problem(where=self._where, what=what, fix="make tokens with `openssl rand -hex 32`")]
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed; a broken one leaves the old tokens in force."""
+        self._renewed.refresh()
+
+    def check(self, authorization: str | bytes | None) -> None:
+        """Let a request pass that has one of the tokens.
+
+        Args:
+            authorization: the header, or the gRPC metadata, of that name.
+
+        Raises:
+            UnauthenticatedError: it has none. The message does not repeat what was sent.
+        """
+        if not authorization:
+            raise UnauthenticatedError(where="authorization", what="the request has no token", fix=_FIX)
+        given = authorization if isinstance(authorization, bytes) else authorization.encode("utf-8", "surrogateescape")
+        scheme, _, token = given.partition(b" ")
+        hashed = hashlib.sha256(token.strip()).digest()
+        valid = False
+        for known in self._renewed.value:  # all of them, whichever fits: the time tells nothing
+            valid |= hmac.compare_digest(known, hashed)
+        if not valid or scheme.lower() != _SCHEME.encode():
+            raise UnauthenticatedError(where="authorization", what="the token is not valid", fix=_FIX)
+
+    def _hashes_in(self, contents: Sequence[bytes]) -> tuple[bytes, ...]:
+        tokens = tokens_in(contents[0], where=self._where)
+        self._short = sum(len(token) < MIN_CHARACTERS for token in tokens)
+        return tuple(hashlib.sha256(token).digest() for token in tokens)
+
+
+def tokens_in(content: bytes, *, where: str) -> list[bytes]:
+    """Return the tokens of a file's content.
+
+    Raises:
+        SettingsError: there is none, there are too many, or a line is none. The message does not repeat the line.
+    """
+    found: list[bytes] = []
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
+        token = line.strip()
+        if not token or token.startswith(b"#"):
+            continue
+        if len(token) > MAX_CHARACTERS or not all(0x21 <= character <= 0x7E for character in token):  # noqa: PLR2004 - visible ASCII
+            what = f"line {number} is not a token"
+            fix = f"write one token a line: up to {MAX_CHARACTERS} visible ASCII characters, without blanks"
+            raise SettingsError(where=where, what=what, fix=fix)
+        found.append(token)
+    if not found:
+        raise SettingsError(where=where, what="the file holds no token", fix="write one into it, made with `openssl rand -hex 32`")
+    if len(found) > MAX_TOKENS:
+        raise SettingsError(where=where, what=f"the file holds more than {MAX_TOKENS} tokens", fix="remove those that nobody uses")
+    return found
