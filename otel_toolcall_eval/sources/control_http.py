@@ -1,0 +1,169 @@
+"""The control listener: binds criteria to traces by their IDs, from outside. Source: DESIGN, section 4, rule 2.
+
+``PUT /v1/traces/{trace_id}/criteria`` with ``{"criteria": ["name", ...]}``, or with the list, or one name, alone; 204 with nothing in it.
+PUT, since repeating it changes nothing: the names are added to those that the trace has. There is no DELETE: a verdict that was given can't
+be taken back. There is no GET: what binds is in the verdict.
+A name that no criteria have is refused, and nothing is bound: a harness with a slip in a name would else wait for a verdict that never
+comes. Criteria that are yet to be loaded can be bound once they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.errors import DecodeError, IntakeError
+from otel_toolcall_eval.sources.http_answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError
+from otel_toolcall_eval.sources.http_body import BodyReader
+from otel_toolcall_eval.sources.http_listener import HttpListener
+from otel_toolcall_eval.wire.replies import Encoding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from aiohttp import web
+
+    from otel_toolcall_eval.sources.server_tls import ServerTls
+    from otel_toolcall_eval.sources.sink import Refused
+    from otel_toolcall_eval.sources.tokens import Tokens
+
+TRANSPORT = "control"
+
+MAX_BODY_BYTES = 64 << 10
+MAX_NAMES = 100
+MAX_NAME_CHARACTERS = 256
+_PENDING_BODIES = 16  # as many as may be received at the same time, at their largest
+_BODY_SECONDS = 10.0
+_SHOWN_NAMES = 10
+
+_PATH = re.compile(r"/v1/traces/([^/]*)/criteria")
+_TRACE_ID = re.compile(r"[0-9a-fA-F]{32}", re.ASCII)
+_FORM = 'send {"criteria": ["name", ...]}'
+
+
+class UnknownCriteriaError(IntakeError):
+    """No criteria have this name: 422, NOT_FOUND, do not resend before they are loaded."""
+
+    http_status = 422
+    grpc_code = "NOT_FOUND"
+
+
+class ControlListener(HttpListener):
+    """The server of the control listener. Start it once, stop it as often as you like; both may be called from any thread."""
+
+    def __init__(
+        self,
+        *,
+        bind: Callable[[bytes, Sequence[str]], None],
+        known: Callable[[], Collection[str]],
+        refused: Refused,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        port_option: str = "listen.control",
+        tls: ServerTls | None = None,
+        tokens: Tokens | None = None,
+    ) -> None:
+        """Prepare; nothing listens yet.
+
+        Args:
+            bind: takes a trace ID of 16 bytes and the names of criteria; called on the loop, so it must not wait.
+            known: every name that criteria have, aliases too; asked for each request, since criteria are reloaded.
+            refused: counts the requests that were not taken.
+            host: address to listen on.
+            port: 0 takes any free one.
+            port_option: what the reader of an error about the port is told to change.
+            tls: without it, nothing is encrypted.
+            tokens: every request needs one of them; without it, none does.
+        """
+
+        def service() -> ControlService:
+            return ControlService(bind=bind, known=known, refused=refused, tokens=tokens)
+
+        super().__init__(service, host=host, port=port, port_option=port_option, thread_name="control-http", tls=tls)
+
+
+class ControlService(HttpAnswers):
+    """Answers the requests of the control listener."""
+
+    def __init__(
+        self,
+        *,
+        bind: Callable[[bytes, Sequence[str]], None],
+        known: Callable[[], Collection[str]],
+        refused: Refused,
+        tokens: Tokens | None,
+    ) -> None:
+        """Take what the listener was given."""
+        super().__init__(refused=refused, tokens=tokens)
+        self._bind = bind
+        self._known = known
+        self._bodies = BodyReader(
+            max_body_bytes=MAX_BODY_BYTES, max_pending_bytes=_PENDING_BODIES * MAX_BODY_BYTES, body_seconds=_BODY_SECONDS
+        )
+
+    def transport(self, encoding: Encoding | None) -> str:
+        """Return the name under which requests are counted."""
+        del encoding
+        return TRANSPORT
+
+    async def route(self, request: web.BaseRequest, encoding: Encoding | None) -> Answer:
+        """Bind."""
+        path = _PATH.fullmatch(request.path)
+        if path is None:
+            raise NotFoundError(where="request", what="nothing is served at this path", fix="use /v1/traces/{trace_id}/criteria")
+        if request.method != "PUT":
+            raise MethodError(where="/v1/traces/{trace_id}/criteria", allowed="PUT")
+        trace_id = _trace_id(path[1])
+        if encoding is not Encoding.JSON:
+            raise UnsupportedMediaError(where="Content-Type", what="the body is not said to be JSON", fix=f"send {Encoding.JSON.value}")
+        if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+            raise UnsupportedMediaError(where="Content-Encoding", what="nothing is unpacked here", fix="send the body as it is")
+        body = await self._bodies.read(request, packed=False)
+        try:
+            names = _names(body.take())
+        finally:
+            body.release()
+        self._refuse_unknown(names)
+        self._bind(trace_id, names)
+        return Answer(status=204, body=b"")
+
+    def _refuse_unknown(self, names: Sequence[str]) -> None:
+        known = self._known()
+        unknown = [name for name in names if name not in known]
+        if not unknown:
+            return
+        shown = sorted(known)
+        fix = f"load them, or use names that are loaded: {_listed(shown)}" if shown else "load criteria first"
+        raise UnknownCriteriaError(where="criteria", what=f"no criteria are named {_listed(unknown)}", fix=fix)
+
+
+def _trace_id(text: str) -> bytes:
+    if not _TRACE_ID.fullmatch(text) or not int(text, 16):
+        fix = "send 32 hexadecimal digits that are not all zero"
+        raise DecodeError(where="trace ID", what="the path does not hold a trace ID", fix=fix)
+    return bytes.fromhex(text)
+
+
+def _names(body: bytes) -> tuple[str, ...]:
+    try:
+        found: object = json.loads(body)
+    except (ValueError, RecursionError):  # UnicodeDecodeError is one, too; the cause repeats what was sent
+        raise DecodeError(where="body", what="this is not JSON", fix=_FORM) from None
+    if isinstance(found, dict):
+        if set(found) != {"criteria"}:
+            raise DecodeError(where="body", what="the object has not the key criteria alone", fix=_FORM)
+        found = found["criteria"]
+    names = [found] if isinstance(found, str) else found
+    if not isinstance(names, list) or not names:
+        raise DecodeError(where="criteria", what="this is neither a name nor a list of names", fix=_FORM)
+    if len(names) > MAX_NAMES:
+        raise DecodeError(where="criteria", what=f"more than {MAX_NAMES} names", fix="bind fewer criteria to one trace")
+    if not all(isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARACTERS for name in names):
+        raise DecodeError(where="criteria", what=f"a name is not text of 1 to {MAX_NAME_CHARACTERS} characters", fix=_FORM)
+    return tuple(dict.fromkeys(names))
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - _SHOWN_NAMES
+    return ", ".join(names[:_SHOWN_NAMES]) + (f" and {rest} more" if rest > 0 else "")
