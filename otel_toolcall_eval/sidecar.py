@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import ToolCallEvalError
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 WATCH_SECONDS = 2.0
-"""How often criteria files are looked at. Polling sees what a Kubernetes ConfigMap does (a link is swapped), which inotify misses."""
+"""How often criteria files, certificates and tokens are looked at.
+
+Polling sees what a Kubernetes ConfigMap does (a link is swapped), which inotify misses.
+"""
 
 DRAIN_SHARE = 0.3
 """Of the shutdown time, for requests that are under way; the rest is for judging and sending."""
@@ -63,12 +66,18 @@ class Sidecar:
     @property
     def grpc_address(self) -> str:
         """Return ``host:port`` of OTLP/gRPC, with the true port once started."""
-        return str(type(self.settings.listen.grpc)(host=self.settings.listen.grpc.host, port=self.parts.grpc.port))
+        return str(replace(self.settings.listen.grpc.address, port=self.parts.receivers.grpc.port))
 
     @property
     def http_address(self) -> str:
         """Return ``host:port`` of OTLP/HTTP, with the true port once started."""
-        return str(type(self.settings.listen.http)(host=self.settings.listen.http.host, port=self.parts.http.port))
+        return str(replace(self.settings.listen.http.address, port=self.parts.receivers.http.port))
+
+    @property
+    def control_address(self) -> str | None:
+        """Return ``host:port`` of the control listener, likewise; None if there is none."""
+        listener, receiver = self.settings.listen.control, self.parts.receivers.control
+        return None if listener is None or receiver is None else str(replace(listener.address, port=receiver.port))
 
     def start(self) -> None:
         """Judge and listen.
@@ -78,8 +87,8 @@ class Sidecar:
         """
         self.parts.worker.start()
         try:
-            self.parts.grpc.start()
-            self.parts.http.start()
+            for receiver in self.parts.receivers.listening:
+                receiver.start()
         except BaseException:
             self.stop(timeout_seconds=1.0)
             raise
@@ -101,7 +110,9 @@ class Sidecar:
                 signal.signal(number, handler)
 
     def run(self) -> bool:
-        """Serve until SIGTERM or SIGINT; reload criteria on SIGHUP and when their files change. A second SIGTERM ends at once.
+        """Serve until SIGTERM or SIGINT; reload criteria, certificates and tokens on SIGHUP and when their files change.
+
+        A second SIGTERM ends at once.
 
         Returns:
             False if ending took longer than allowed, so that something may not have been judged or sent.
@@ -111,6 +122,7 @@ class Sidecar:
                 self._signals.wake.wait(WATCH_SECONDS)
                 self._signals.wake.clear()
                 self._watch()
+                self.parts.receivers.protection.refresh()
         finally:
             done = self.stop(timeout_seconds=self.settings.shutdown_timeout_ns / SECOND_NS)
         return done
@@ -119,8 +131,8 @@ class Sidecar:
         """Stop intake, judge what is open, send it; False if that took longer than allowed. May be called again."""
         deadline = time.monotonic() + timeout_seconds
         self._draining = True
-        self.parts.grpc.set_serving(serving=False)
-        for receiver in (self.parts.grpc, self.parts.http):
+        self.parts.receivers.grpc.set_serving(serving=False)
+        for receiver in self.parts.receivers.listening:
             receiver.stop(grace_seconds=max(0.0, min(timeout_seconds * DRAIN_SHARE, deadline - time.monotonic())))
         judged = self.parts.worker.shutdown(max(0.0, deadline - time.monotonic()))
         sent = self.parts.providers.shutdown(max(0.1, deadline - time.monotonic()))

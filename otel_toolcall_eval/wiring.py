@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.emission.providers import Providers
     from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.judging import Evaluators
+    from otel_toolcall_eval.receivers import Receivers
     from otel_toolcall_eval.settings.service import Settings
-    from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
-    from otel_toolcall_eval.sources.otlp_http import HttpReceiver
     from otel_toolcall_eval.worker import Emitter
 
 SECOND_NS = 1_000_000_000
@@ -76,8 +75,7 @@ class SidecarParts:
     """Everything that a running sidecar consists of."""
 
     worker: Worker
-    grpc: GrpcReceiver
-    http: HttpReceiver
+    receivers: Receivers
     providers: Providers
     criteria: LoadedCriteria
 
@@ -133,22 +131,21 @@ def build_sidecar(
         alive: what has died for good, for ``/livez``; empty if nothing has.
 
     Raises:
-        SettingsError: settings or criteria can't be used, or a part of the ``sidecar`` extra is missing.
+        SettingsError: settings, criteria or files of the listeners can't be used, or a part of the ``sidecar`` extra is missing.
     """
     try:
         from otel_toolcall_eval.emission.otlp import OtlpSettings  # noqa: PLC0415 - the extra is needed from here on only
         from otel_toolcall_eval.emission.providers import build_providers  # noqa: PLC0415
+        from otel_toolcall_eval.receivers import build_receivers  # noqa: PLC0415
         from otel_toolcall_eval.sources.http_pages import health_page, json_page, metrics_page  # noqa: PLC0415
-        from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver  # noqa: PLC0415
-        from otel_toolcall_eval.sources.otlp_http import HttpReceiver  # noqa: PLC0415
     except ImportError as error:
         missing = isinstance(error, ModuleNotFoundError)
         what = f"{error.name} is not installed" if missing else f"a library can't be used ({error})"
         raise SettingsError(where="serve", what=what, fix="pip install --upgrade 'otel-toolcall-eval[sidecar]'") from error
     criteria = load_criteria(settings.criteria)
-    pipeline = build_pipeline(settings, criteria)
+    pipeline = build_pipeline(settings, criteria, keep_unbound=settings.listen.control is not None)
     export, emit = settings.export, settings.emit
-    listening = [(address.host, address.port) for address in (settings.listen.grpc, settings.listen.http)]
+    listening = [(listener.address.host, listener.address.port) for listener in settings.listen.listeners.values()]
     providers = build_providers(
         version=own_version(),
         otlp=OtlpSettings(endpoint=export.endpoint, protocol=None if export.protocol is None else export.protocol.value),
@@ -168,34 +165,14 @@ def build_sidecar(
         page = providers.page.render(accept)
         return page.body, page.content_type
 
-    return SidecarParts(
-        worker=worker,
-        grpc=GrpcReceiver(
-            intake=intake,
-            refused=worker.refuse,
-            host=settings.listen.grpc.host,
-            port=settings.listen.grpc.port,
-            max_message_bytes=settings.intake.max_request_bytes,
-            port_option="--grpc",
-        ),
-        http=HttpReceiver(
-            intake=intake,
-            refused=worker.refuse,
-            pages={
-                "/livez": health_page(alive),
-                "/readyz": health_page(problems),
-                "/metrics": metrics_page(render),
-                "/debug/traces": json_page(lambda: worker.waiting(limit=MAX_SHOWN, timeout_seconds=ANSWER_SECONDS).document()),
-            },
-            host=settings.listen.http.host,
-            port=settings.listen.http.port,
-            max_message_bytes=settings.intake.max_request_bytes,
-            max_pending_bytes=4 * settings.intake.max_request_bytes,
-            port_option="--http",
-        ),
-        providers=providers,
-        criteria=criteria,
-    )
+    pages = {
+        "/livez": health_page(alive),
+        "/readyz": health_page(problems),
+        "/metrics": metrics_page(render),
+        "/debug/traces": json_page(lambda: worker.waiting(limit=MAX_SHOWN, timeout_seconds=ANSWER_SECONDS).document()),
+    }
+    receivers = build_receivers(settings, worker=worker, intake=intake, pages=pages)
+    return SidecarParts(worker=worker, receivers=receivers, providers=providers, criteria=criteria)
 
 
 def build_span_source(

@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sidecar",),
     ("api", "processor"),
     ("wiring",),
+    ("receivers",),
     ("sources", "settings", "emission"),
     ("worker",),
     ("accounts", "notices", "work_queue"),

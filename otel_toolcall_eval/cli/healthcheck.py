@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from otel_toolcall_eval.errors import SettingsError
-from otel_toolcall_eval.settings.service import Address, Profile, load_settings
+from otel_toolcall_eval.cli.sidecar_client import OK, ask, target_of
 
 if TYPE_CHECKING:
     import argparse
 
-OK = 200
-ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what was listened on, never bound here
+PATH = "/readyz"
+MAX_BYTES = 200
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask once; 0 if the answer is 200, else 1 with the reason on standard error."""
-    url = arguments.url or _configured_url(arguments.config)
-    status, reason = ask(url, timeout_seconds=arguments.timeout)
-    if status == OK:
+    target = target_of(arguments)
+    # Readiness needs no token; so a checker that may not read the token file can still ask.
+    reply = ask(target, path=PATH, timeout_seconds=arguments.timeout, max_bytes=MAX_BYTES, with_token=arguments.token_file is not None)
+    if reply.status == OK:
         return 0
-    sys.stderr.write(f"{url}: {reason}\n")
+    said = reply.body.decode(errors="replace").strip()
+    reason = f"{reply.status} {said}" if reply.status else f"{said}; is the sidecar running?"
+    sys.stderr.write(f"{target.url}: {reason}\n")
     return 1
-
-
-def ask(url: str, *, timeout_seconds: float) -> tuple[int, str]:
-    """Return the status and what to say of it; status 0 if there was no answer."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if host is None or parts.scheme not in ("http", "https"):
-        raise SettingsError(where="--url", what=f"{url!r} is no HTTP address", fix="write it as http://127.0.0.1:4318/readyz")
-    if timeout_seconds <= 0:
-        raise SettingsError(where="--timeout", what="it is not above 0", fix="give seconds, as in 2.5")
-    connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = connect(host, port, timeout=timeout_seconds)  # direct: a proxy is not on the way to one's own container
-    try:
-        connection.request("GET", parts.path or "/readyz")
-        answer = connection.getresponse()
-        said = answer.read(200).decode(errors="replace").strip()
-    except (OSError, HTTPException) as error:
-        return 0, f"no answer ({str(error) or type(error).__name__}); is the sidecar running?"
-    finally:
-        connection.close()
-    return answer.status, f"{answer.status} {said}"
-
-
-def _configured_url(config: str | None) -> str:
-    http = load_settings(Path(config) if config else None, os.environ, Profile.SIDECAR).listen.http
-    return f"http://{Address(host=ANYWHERE.get(http.host, http.host), port=http.port)}/readyz"

@@ -98,6 +98,7 @@ def _serve(commands: Commands[_Parser]) -> None:
     parser.add_argument("--criteria", metavar="PATH", action="append", default=[], help="criteria file or folder; may be repeated")
     parser.add_argument("--grpc", metavar="HOST:PORT", help="listen for OTLP/gRPC here (default 127.0.0.1:4317)")
     parser.add_argument("--http", metavar="HOST:PORT", help="listen for OTLP/HTTP here (default 127.0.0.1:4318)")
+    parser.add_argument("--control", metavar="HOST:PORT", help="bind criteria to traces by their IDs here (default off)")
     parser.add_argument("--insecure", action="store_true", help="allow listening beyond this machine without TLS and token")
     parser.add_argument("--verdicts", choices=("off", "text", "json"), default="off", help="also write each verdict to standard output")
 
@@ -179,6 +180,7 @@ def _healthcheck(commands: Commands[_Parser]) -> None:
     parser.add_argument("--url", metavar="URL", help="what to ask (default: /readyz of the HTTP address in settings and environment)")
     parser.add_argument("--config", metavar="FILE", help="settings of the sidecar, for its address")
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=2.0, help="give up after this long (default 2)")
+    _add_protection(parser)
 
 
 def _traces(commands: Commands[_Parser]) -> None:
@@ -186,10 +188,13 @@ def _traces(commands: Commands[_Parser]) -> None:
         commands,
         "traces",
         "show which traces a running sidecar holds, why each waits, and until when",
-        "  otel-toolcall-eval traces\n  otel-toolcall-eval traces --url http://127.0.0.1:4318 --format json\n",
+        "  otel-toolcall-eval traces\n"
+        "  otel-toolcall-eval traces --url http://127.0.0.1:4318 --format json\n"
+        "  otel-toolcall-eval traces --url https://localhost:4318 --ca-file ca.pem --token-file tokens\n",
     )
     parser.add_argument("--url", metavar="URL", help="the sidecar's HTTP address (default: that of settings and environment)")
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=10.0, help="give up after this long (default 10)")
+    _add_protection(parser)
     _add_format(parser)
 
 
@@ -204,6 +209,13 @@ def _add_traces(parser: _Parser) -> None:
 
 def _add_settings(parser: _Parser) -> None:
     parser.add_argument("--settings", metavar="FILE", help="settings file; its criteria and dialects are used")
+
+
+def _add_protection(parser: _Parser) -> None:
+    parser.add_argument("--ca-file", metavar="FILE", help="trust this authority, for https (default: the system's, or the settings')")
+    parser.add_argument("--cert-file", metavar="FILE", help="show this client certificate")
+    parser.add_argument("--key-file", metavar="FILE", help="its private key")
+    parser.add_argument("--token-file", metavar="FILE", help="show the first token in this file (default: that of the settings)")
 
 
 def _add_format(parser: _Parser) -> None:

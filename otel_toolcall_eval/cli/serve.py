@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.settings.service import Settings
 
 # An option is the same setting as a variable, and goes before it.
-VARIABLES = {"--grpc": f"{PREFIX}LISTEN_GRPC", "--http": f"{PREFIX}LISTEN_HTTP", "--insecure": f"{PREFIX}LISTEN_INSECURE"}
+VARIABLES = {f"--{name}": f"{PREFIX}LISTEN_{name.upper()}" for name in ("grpc", "http", "control", "insecure")}
 SHOWN_SETS = 6
 
 
@@ -44,15 +44,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _tell(sidecar: Sidecar, verdicts: str) -> None:
     """Say that it's ready, to people and to programs."""
     settings = sidecar.settings
-    for warning in (*settings.warnings, *sidecar.parts.criteria.warnings):
+    for warning in (*settings.warnings, *sidecar.parts.receivers.protection.warnings, *sidecar.parts.criteria.warnings):
         logging.getLogger(__name__).warning("%s", warning)
     if verdicts == "json":
-        sys.stdout.write(json.dumps({"event": "ready", "grpc": sidecar.grpc_address, "http": sidecar.http_address}) + "\n")
+        sys.stdout.write(json.dumps({"event": "ready", **_addresses(sidecar)}) + "\n")
         sys.stdout.flush()
     if settings.log.format is LogFormat.TEXT:
         sys.stderr.write(greeting(sidecar, verdicts=verdicts != "off"))
     else:
-        logging.getLogger(__name__).info("ready", extra={"grpc": sidecar.grpc_address, "http": sidecar.http_address})
+        logging.getLogger(__name__).info("ready", extra=_addresses(sidecar))
+
+
+def _addresses(sidecar: Sidecar) -> dict[str, str]:
+    found = {"grpc": sidecar.grpc_address, "http": sidecar.http_address, "control": sidecar.control_address}
+    return {name: address for name, address in found.items() if address is not None}
 
 
 def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
@@ -63,17 +68,23 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
     names = ", ".join(found.name for found in sets[:SHOWN_SETS]) + (", ..." if len(sets) > SHOWN_SETS else "")
     where = ", ".join(str(source.path) for source in settings.criteria)
     wait = settings.completion.wait_after_root_ns / 1e9
+    grpc, http = settings.listen.grpc, settings.listen.http
+    url = f"{http.scheme}://{sidecar.http_address}"
+    control = sidecar.control_address
     lines = [
         f"otel-toolcall-eval {own_version()} is ready; Ctrl-C stops it",
-        f"  receives  OTLP/gRPC on {sidecar.grpc_address}, OTLP/HTTP on http://{sidecar.http_address} (protobuf and JSON)",
+        f"  receives  OTLP/gRPC on {sidecar.grpc_address}, OTLP/HTTP on {url} (protobuf and JSON)",
+        *([] if control is None else [f"  control   criteria are bound by trace ID on {control}"]),
         f"  criteria  {len(sets)} from {where}: {names}" if sets else "  criteria  none: every trace will be counted as unbound",
         f"  judges    a trace {wait:g} s after its root span and its last span",
-        f"  scores    http://{sidecar.http_address}/metrics" + (f"; OTLP to {', '.join(shown)}" if shown else "; not sent by OTLP"),
+        f"  scores    {url}/metrics" + (f"; OTLP to {', '.join(shown)}" if shown else "; not sent by OTLP"),
     ]
     steps = []
     if not sets:
         steps.append("give criteria: --criteria PATH (to copy from: `otel-toolcall-eval demo` shows where its own lie)")
-    steps.append(f"point your agent here: OTEL_EXPORTER_OTLP_ENDPOINT=http://{sidecar.grpc_address}")
+    steps.append(f"point your agent here: OTEL_EXPORTER_OTLP_ENDPOINT={grpc.scheme}://{sidecar.grpc_address}")
+    if grpc.tokens is not None:
+        steps.append("let it show a token: OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20TOKEN")
     if not targets:
         steps.append("send the scores on: set OTEL_EXPORTER_OTLP_ENDPOINT for this process, or export.otlp.endpoint in its settings")
     if not verdicts:
@@ -82,7 +93,12 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    given = {"--grpc": arguments.grpc, "--http": arguments.http, "--insecure": "true" if arguments.insecure else None}
+    given = {
+        "--grpc": arguments.grpc,
+        "--http": arguments.http,
+        "--control": arguments.control,
+        "--insecure": "true" if arguments.insecure else None,
+    }
     environ = {**os.environ, **{VARIABLES[option]: value for option, value in given.items() if value is not None}}
     try:
         settings = load_settings(Path(arguments.config) if arguments.config else None, environ, Profile.SIDECAR)

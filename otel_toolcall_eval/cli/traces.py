@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TYPE_CHECKING, cast
-from urllib.parse import urlsplit
 
-from otel_toolcall_eval.cli.healthcheck import ANYWHERE, OK
 from otel_toolcall_eval.cli.output import console, print_json
+from otel_toolcall_eval.cli.sidecar_client import OK, UNAUTHORIZED, ask, target_of
 from otel_toolcall_eval.errors import SettingsError
-from otel_toolcall_eval.settings.service import Address, Profile, load_settings
 
 if TYPE_CHECKING:
     import argparse
+
+    from otel_toolcall_eval.cli.sidecar_client import Target
 
 PATH = "/debug/traces"
 MAX_BYTES = 16 * 1024 * 1024
@@ -26,7 +24,7 @@ _Trace = Mapping[str, object]
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask once, and show the answer."""
-    document = fetch(arguments.url or _configured_url(), timeout_seconds=arguments.timeout)
+    document = fetch(target_of(arguments), timeout_seconds=arguments.timeout)
     if arguments.format == "json":
         print_json(document)
     else:
@@ -34,45 +32,29 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def fetch(url: str, *, timeout_seconds: float) -> Mapping[str, object]:
+def fetch(target: Target, *, timeout_seconds: float) -> Mapping[str, object]:
     """Return what the sidecar says.
 
     Raises:
         SettingsError: there was no answer, or none that can be used.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingsError(where="--url", what=f"{url!r} is no HTTP address", fix="write it as http://127.0.0.1:4318")
-    connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = connect(parts.hostname, parts.port, timeout=timeout_seconds)
+    where = target.url
+    reply = ask(target, path=PATH, timeout_seconds=timeout_seconds, max_bytes=MAX_BYTES)
+    if not reply.status:
+        raise SettingsError(where=where, what=reply.body.decode(), fix="is the sidecar running? name its HTTP address with --url")
+    if reply.status == UNAUTHORIZED:
+        raise SettingsError(where=where, what="it asks for a valid token", fix="name a file that holds one with --token-file")
+    if reply.status == NOT_FOUND:
+        raise SettingsError(where=where, what="it does not show its traces", fix="ask from the machine that the sidecar runs on")
+    if reply.status != OK:
+        raise SettingsError(where=where, what=f"it answered {reply.status}", fix="ask again after a moment")
     try:
-        connection.request("GET", parts.path if parts.path.strip("/") else PATH)
-        answer = connection.getresponse()
-        body = answer.read(MAX_BYTES)
-    except (OSError, HTTPException) as error:
-        raise SettingsError(
-            where=url,
-            what=f"no answer ({str(error) or type(error).__name__})",
-            fix="is the sidecar running? name its HTTP address with --url",
-        ) from error
-    finally:
-        connection.close()
-    if answer.status == NOT_FOUND:
-        raise SettingsError(where=url, what="it does not show its traces", fix="ask from the machine that the sidecar runs on")
-    if answer.status != OK:
-        raise SettingsError(where=url, what=f"it answered {answer.status}", fix="ask again after a moment")
-    try:
-        document = json.loads(body)
+        document = json.loads(reply.body)
     except ValueError as error:
-        raise SettingsError(where=url, what="the answer is not JSON", fix="name the sidecar's HTTP address with --url") from error
+        raise SettingsError(where=where, what="the answer is not JSON", fix="name the sidecar's HTTP address with --url") from error
     if not isinstance(document, dict) or not isinstance(document.get("traces"), list):
-        raise SettingsError(where=url, what="the answer is not a sidecar's", fix="name the sidecar's HTTP address with --url")
+        raise SettingsError(where=where, what="the answer is not a sidecar's", fix="name the sidecar's HTTP address with --url")
     return document
-
-
-def _configured_url() -> str:
-    http = load_settings(None, os.environ, Profile.SIDECAR).listen.http
-    return f"http://{Address(host=ANYWHERE.get(http.host, http.host), port=http.port)}"
 
 
 def _print(document: Mapping[str, object]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.settings.place import Place
 from otel_toolcall_eval.settings.service_layer import read_layer
-from otel_toolcall_eval.settings.service_shapes import SECTIONS, OtlpShape
+from otel_toolcall_eval.settings.service_shapes import SECTIONS, OtlpShape, TlsShape
 from otel_toolcall_eval.settings.suggestion import nearest, quoted
 from otel_toolcall_eval.settings.units import FROM_TEXT
 
@@ -31,7 +31,11 @@ _LISTS = {f"{PREFIX}{name.upper()}": name for name in ("criteria", "dialects")}
 def _paths() -> Mapping[str, tuple[str, ...]]:
     leaves: list[tuple[str, ...]] = [(section, name) for section, shape in SECTIONS.items() for name in shape.model_fields]
     leaves.remove(("completion", "root"))
+    leaves.remove(("listen", "tls"))
     leaves += [("completion", "root", "name"), *(("export", "otlp", name) for name in OtlpShape.model_fields)]
+    listeners = [("listen", name) for name in ("grpc", "http", "control")]  # by itself, each is an address
+    leaves += [(*around, "tls", name) for around in (("listen",), *listeners) for name in TlsShape.model_fields]
+    leaves += [*((*around, "token_file") for around in listeners), ("listen", "http", "cors", "allowed_origins")]
     return {PREFIX + "_".join(leaf).upper(): leaf for leaf in leaves}
 
 

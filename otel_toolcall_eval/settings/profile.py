@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
-from otel_toolcall_eval.settings.units import MIB, Address
+from otel_toolcall_eval.settings.listeners import Listen
+from otel_toolcall_eval.settings.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,19 +57,6 @@ class OtlpProtocolName(StrEnum):
 
     GRPC = "grpc"
     HTTP = "http/protobuf"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listen:
-    """Where the receivers listen.
-
-    Attributes:
-        insecure: an address that other machines can reach is wanted, though nothing is encrypted and nobody is asked who they are.
-    """
-
-    grpc: Address = field(default=Address(host="127.0.0.1", port=4317))
-    http: Address = field(default=Address(host="127.0.0.1", port=4318))
-    insecure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

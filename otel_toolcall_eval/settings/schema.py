@@ -26,7 +26,14 @@ from otel_toolcall_eval.settings.criteria_shapes import (
     OutputShape,
 )
 from otel_toolcall_eval.settings.evaluator_types import FOREIGN_PATTERN, TYPES, ids_of
-from otel_toolcall_eval.settings.service_shapes import CriteriaEntryShape, OtlpShape, ServiceShape
+from otel_toolcall_eval.settings.service_shapes import (
+    ControlListenerShape,
+    CriteriaEntryShape,
+    HttpListenerShape,
+    ListenerShape,
+    OtlpShape,
+    ServiceShape,
+)
 from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
 
 if TYPE_CHECKING:
@@ -114,6 +121,11 @@ def _fill_in(definitions: Mapping[str, Mapping[str, object]]) -> None:
     fill(EvalItemShape, "match", {"anyOf": [{"type": "null"}, {"enum": ["all", "named"]}, _reference(MatchShape)]})
     entry = {"anyOf": [{"type": "string", "minLength": 1}, _reference(CriteriaEntryShape)]}
     fill(ServiceShape, "criteria", {"anyOf": [{"type": "array", "items": entry}, {"type": "null"}]})
+    for name, shape in (("grpc", ListenerShape), ("http", HttpListenerShape), ("control", ControlListenerShape)):
+        listeners = cast("dict[str, dict[str, object]]", definitions["ListenShape"]["properties"])
+        address = cast("dict[str, dict[str, object]]", definitions[shape.__name__]["properties"])["address"]
+        forms = cast("list[object]", address["anyOf"])  # an address, or null
+        listeners[name] = {**listeners[name], "anyOf": [*forms, _reference(shape)]}
     properties = cast("dict[str, dict[str, object]]", definitions["ExportShape"]["properties"])
     properties["otlp"] = {**properties["otlp"], "anyOf": [{"enum": ["off", False, None]}, _reference(OtlpShape)]}
 

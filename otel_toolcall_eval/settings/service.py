@@ -13,13 +13,13 @@ from otel_toolcall_eval.errors import Problem, SettingsError
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource
 from otel_toolcall_eval.settings.document import read_document
 from otel_toolcall_eval.settings.environment import CONFIG_VARIABLE, read_environment
+from otel_toolcall_eval.settings.listeners import Listen, Listener, TlsFiles, TokenFile, exposures, listen_of
 from otel_toolcall_eval.settings.place import Findings
 from otel_toolcall_eval.settings.profile import (
     DEFAULTS,
     Emit,
     Export,
     Intake,
-    Listen,
     Log,
     LogFormat,
     LogLevel,
@@ -32,7 +32,7 @@ from otel_toolcall_eval.settings.service_layer import read_layer
 from otel_toolcall_eval.settings.units import Address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "Address",
@@ -41,6 +41,7 @@ __all__ = [
     "Export",
     "Intake",
     "Listen",
+    "Listener",
     "Log",
     "LogFormat",
     "LogLevel",
@@ -48,6 +49,8 @@ __all__ = [
     "Profile",
     "Settings",
     "ShownValues",
+    "TlsFiles",
+    "TokenFile",
     "load_settings",
 ]
 
@@ -71,7 +74,6 @@ _BUFFER = {
     "limits.decision_cache_ttl": "decisions_ns",
 }
 _INTAKE = {"limits.max_request_bytes": "max_request_bytes", "limits.queue_bytes": "queue_bytes"}
-_LISTEN = {"listen.grpc": "grpc", "listen.http": "http", "listen.insecure": "insecure"}
 _EXPORT = {"export.enabled": "enabled", "export.endpoint": "endpoint", "export.protocol": "protocol"}
 _EMIT = {"emit.metrics": "metrics", "emit.events": "events", "emit.spans": "spans"}
 _LOG = {"log.level": "level", "log.format": "format"}
@@ -99,8 +101,10 @@ def load_settings(path: Path | None, environ: Mapping[str, str], profile: Profil
     file = Path(named) if path is None and named else path
     values = {**_read_file(file, findings), **read_environment(environ, findings)}
     findings.raise_any(SettingsError)
-    settings = _assemble(DEFAULTS[profile], values)
-    _refuse_open_listeners(settings.listen)
+    problems: list[Problem] = []
+    settings = _assemble(DEFAULTS[profile], values, problems)
+    if problems:
+        raise SettingsError.of(problems)
     return replace(settings, warnings=(*findings.warnings, *_oddities(settings)))
 
 
@@ -111,14 +115,14 @@ def _read_file(file: Path | None, findings: Findings) -> Mapping[str, object]:
     return read_layer(document.value, document.place, findings, folder=file.parent)
 
 
-def _assemble(defaults: Settings, values: Mapping[str, object]) -> Settings:
+def _assemble(defaults: Settings, values: Mapping[str, object], problems: list[Problem]) -> Settings:
     # The values were validated one by one, and by name; their types are the shapes' affair, and out of mypy's sight here.
     def given(names: Mapping[str, str]) -> Mapping[str, Any]:
         return {ours: values[name] for name, ours in names.items() if name in values}
 
     changed = replace(
         defaults,
-        listen=replace(defaults.listen, **given(_LISTEN)),
+        listen=listen_of(defaults.listen, values, problems),
         completion=replace(defaults.completion, **given(_COMPLETION)),
         buffer=replace(defaults.buffer, **given(_BUFFER)),
         intake=replace(defaults.intake, **given(_INTAKE)),
@@ -129,26 +133,8 @@ def _assemble(defaults: Settings, values: Mapping[str, object]) -> Settings:
     return replace(changed, **given(_TOP))
 
 
-def _refuse_open_listeners(listen: Listen) -> None:
-    """Refuse to listen where others reach us, unless that was asked for. Source: DESIGN, section 6."""
-    problems = [
-        Problem(
-            where=f"listen.{name}",
-            what=f"{address} can be reached from other machines, without encryption, and nobody is asked who they are",
-            fix="listen on 127.0.0.1, or set listen.insecure to true (--insecure) where the network is closed",
-        )
-        for name, address in (("grpc", listen.grpc), ("http", listen.http))
-        if not address.is_loopback and not listen.insecure
-    ]
-    if listen.grpc.port and listen.grpc == listen.http:
-        what = f"gRPC and HTTP can't both listen on {listen.grpc}"
-        problems.append(Problem(where="listen.http", what=what, fix="give them different ports"))
-    if problems:
-        raise SettingsError.of(problems)
-
-
-def _oddities(settings: Settings) -> tuple[Problem, ...]:
-    if settings.completion.wait_after_root_ns <= settings.completion.wait_after_root_max_ns:
-        return ()
-    where = "completion.decision_wait_after_root_received"
-    return (Problem(where=where, what="it is longer than decision_wait_after_root_max, which holds", fix="raise that, too"),)
+def _oddities(settings: Settings) -> Iterator[Problem]:
+    yield from exposures(settings.listen)
+    if settings.completion.wait_after_root_ns > settings.completion.wait_after_root_max_ns:
+        where = "completion.decision_wait_after_root_received"
+        yield Problem(where=where, what="it is longer than decision_wait_after_root_max, which holds", fix="raise that, too")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.span_kinds import RootCondition
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource
@@ -10,14 +10,13 @@ from otel_toolcall_eval.settings.fields import kind_of
 from otel_toolcall_eval.settings.service_shapes import SECTIONS, CriteriaEntryShape, OtlpShape, RootShape, ServiceShape
 from otel_toolcall_eval.settings.shape import Shape, check, member, place_of
 from otel_toolcall_eval.settings.suggestion import quoted
+from otel_toolcall_eval.settings.units import OFF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from otel_toolcall_eval.settings.place import Findings, Place
-
-OFF: Final = "off"
 
 
 def read_layer(raw: object, place: Place, findings: Findings, *, folder: Path, context: object = None) -> Mapping[str, object]:
@@ -34,6 +33,7 @@ def read_layer(raw: object, place: Place, findings: Findings, *, folder: Path, c
     values: dict[str, object] = {}
     for section in () if shape is None else SECTIONS:
         values.update(_given(section, getattr(shape, section)))
+    values.update({name: folder / str(path) for name, path in values.items() if name.endswith("_file")})
     values.pop("export.otlp", None)
     root = values.get("completion.root")
     if isinstance(root, RootShape):
@@ -54,7 +54,9 @@ def read_layer(raw: object, place: Place, findings: Findings, *, folder: Path, c
 def _given(section: str, shape: Shape | None) -> Iterator[tuple[str, object]]:
     for name in () if shape is None else shape.model_fields_set:
         value = getattr(shape, name)
-        if value is not None:
+        if isinstance(value, Shape) and not isinstance(value, RootShape):
+            yield from _given(f"{section}.{name}", value)
+        elif value is not None:
             yield f"{section}.{name}", value
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from otel_toolcall_eval.assembly.completion import Unit
-from otel_toolcall_eval.settings.fields import Flag, GivenNames, Name, Object, Whatever, choice, schema_of
+from otel_toolcall_eval.settings.fields import Flag, GivenNames, Name, Object, Whatever, choice, schema_of, wrong_kind
 from otel_toolcall_eval.settings.profile import LogFormat, LogLevel, OtlpProtocolName, ShownValues
 from otel_toolcall_eval.settings.shape import Shape
 from otel_toolcall_eval.settings.units import (  # noqa: TC001 - pydantic reads the annotations at run time
@@ -15,6 +15,8 @@ from otel_toolcall_eval.settings.units import (  # noqa: TC001 - pydantic reads 
     ListenAddress,
     Mebibytes,
     Natural,
+    OptionalAddress,
+    Origins,
     Positive,
     Size,
 )
@@ -30,12 +32,70 @@ class CriteriaEntryShape(Shape):
     services: GivenNames = Field(default=None, description="Values of service.name that these criteria are for.")
 
 
-class ListenShape(Shape):
-    """Where the receivers listen."""
+class TlsShape(Shape):
+    """Files in PEM form, relative to this file. They are read again when they change."""
 
-    grpc: ListenAddress | None = Field(default=None, description="OTLP over gRPC, host:port.")
-    http: ListenAddress | None = Field(default=None, description="OTLP over HTTP, /metrics, /livez and /readyz, host:port.")
-    insecure: Flag | None = Field(default=None, description="Listen also where other machines reach us, without TLS.")
+    cert_file: Name | None = Field(default=None, description="The certificate, and those between it and the authority.")
+    key_file: Name | None = Field(default=None, description="Its private key, not encrypted.")
+    client_ca_file: Name | None = Field(default=None, description="Authorities of client certificates, which are then required.")
+
+
+class CorsShape(Shape):
+    """Which scripts in browsers may send."""
+
+    allowed_origins: Origins | None = Field(default=None, description="Web origins, as in https://app.example.com; * is any.")
+
+
+class ProtectedShape(Shape):
+    """The protection of one listener."""
+
+    tls: TlsShape | None = Field(default=None, description="Certificate and key.")
+    token_file: Name | None = Field(default=None, description="File of bearer tokens, one a line; each is valid.")
+
+
+class ListenerShape(ProtectedShape):
+    """A listener with protection of its own."""
+
+    address: ListenAddress | None = Field(default=None, description="host:port.")
+
+
+class HttpListenerShape(ListenerShape):
+    """The listener for OTLP over HTTP."""
+
+    cors: CorsShape | None = Field(default=None, description="Which scripts in browsers may send.")
+
+
+class ControlListenerShape(ProtectedShape):
+    """The control listener."""
+
+    address: OptionalAddress | None = Field(default=None, description="host:port, or off.")
+
+
+def _listener(value: object) -> object:
+    """Take an address alone for a listener."""
+    if isinstance(value, str) or value is False:
+        return {"address": value}
+    if value is None or isinstance(value, dict):
+        return value
+    raise wrong_kind(value, "a listener", "write host:port, or an object with address, tls and token_file")
+
+
+_AS_LISTENER = BeforeValidator(_listener)
+
+
+class ListenShape(Shape):
+    """Where the receivers listen, and what protects them."""
+
+    grpc: Annotated[ListenerShape | None, _AS_LISTENER] = Field(default=None, description="OTLP over gRPC.")
+    http: Annotated[HttpListenerShape | None, _AS_LISTENER] = Field(
+        default=None, description="OTLP over HTTP, /metrics, /livez and /readyz."
+    )
+    control: Annotated[ControlListenerShape | None, _AS_LISTENER] = Field(
+        default=None, description="Binds criteria to traces by their IDs; off unless it has an address."
+    )
+    tls: TlsShape | None = Field(default=None, description="Certificate and key of listeners without their own.")
+    token_file: Name | None = Field(default=None, description="Tokens of listeners without their own.")
+    insecure: Flag | None = Field(default=None, description="Listen also where other machines reach us, without that protection.")
 
 
 class RootShape(Shape):

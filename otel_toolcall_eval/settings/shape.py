@@ -162,6 +162,8 @@ class _Report:
         shape = self._shape
         path: list[Step] = []
         for step in location:
+            if isinstance(value, str):
+                break  # a text that stands for an object: there are no keys below it
             if step == "[key]" and not (isinstance(value, dict) and step in value):
                 continue  # pydantic's mark for a key that is wrong itself
             written = step

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 FROM_TEXT: Final = "text"
 """Validation context of environment variables, where everything is text."""
 
+OFF: Final = "off"
+"""In place of a value: without it."""
+
 _SECOND_NS = 1_000_000_000
 _MAX_NS = 366 * 24 * 3600 * _SECOND_NS  # a year; far below what a wait in C can take
 _UNITS_NS: Mapping[str, int] = {"ms": 1_000_000, "s": _SECOND_NS, "m": 60 * _SECOND_NS, "h": 3600 * _SECOND_NS}
@@ -141,6 +144,29 @@ def _address(value: object) -> Address:
     return Address(host=host, port=int(port))
 
 
+def _optional_address(value: object) -> Address | str:
+    if value is False or (isinstance(value, str) and value.strip().lower() == OFF):
+        return OFF
+    return _address(value)
+
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s,*]+", re.ASCII)
+
+
+def _origins(value: object, info: ValidationInfo) -> frozenset[str]:
+    fix = "list origins as browsers send them, as in https://app.example.com or http://localhost:3000; * alone is any"
+    if info.context == FROM_TEXT and isinstance(value, str):
+        value = value.replace(",", " ").split()
+    if not isinstance(value, list):
+        raise wrong_kind(value, "a list", fix)
+    for origin in value:
+        if not isinstance(origin, str):
+            raise wrong_kind(origin, "an origin", fix)
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise complaint(what=f"{quoted(origin)} is not an origin", fix=fix)
+    return frozenset(value)
+
+
 Duration = Annotated[
     int,
     PlainValidator(duration_ns),
@@ -164,5 +190,19 @@ Natural = Annotated[int, PlainValidator(_natural), SchemaOf({"type": "integer", 
 Mebibytes = Annotated[int, PlainValidator(_mib), SchemaOf({"type": "integer", "minimum": 1})]
 """A whole number of MiB; bytes inside."""
 
-ListenAddress = Annotated[Address, PlainValidator(_address), SchemaOf({"type": "string", "pattern": ":[0-9]{1,5}$"})]
+_ADDRESS_SCHEMA = {"type": "string", "pattern": ":[0-9]{1,5}$"}
+
+ListenAddress = Annotated[Address, PlainValidator(_address), SchemaOf(_ADDRESS_SCHEMA)]
 """``host:port``."""
+
+OptionalAddress = Annotated[
+    Address | str, PlainValidator(_optional_address), SchemaOf({"anyOf": [_ADDRESS_SCHEMA, {"enum": [OFF, False]}]})
+]
+"""``host:port`` or ``off``."""
+
+Origins = Annotated[
+    frozenset[str],
+    PlainValidator(_origins),
+    SchemaOf({"type": "array", "items": {"type": "string", "pattern": f"^(\\*|{_ORIGIN.pattern})$"}}),
+]
+"""Web origins: scheme, host and port, in lower case as browsers send them."""

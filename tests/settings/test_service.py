@@ -20,6 +20,7 @@ from otel_toolcall_eval.settings.service import (
     Export,
     Intake,
     Listen,
+    Listener,
     Log,
     LogFormat,
     LogLevel,
@@ -27,6 +28,8 @@ from otel_toolcall_eval.settings.service import (
     Profile,
     Settings,
     ShownValues,
+    TlsFiles,
+    TokenFile,
     load_settings,
 )
 from tests.settings.loading import setting_complaints, settings, write
@@ -38,7 +41,13 @@ PREFIX = "OTEL_TOOLCALL_EVAL_"
 
 def test_the_sidecars_defaults_are_the_designs() -> None:
     assert load_settings(None, {}, Profile.SIDECAR) == Settings(
-        listen=Listen(grpc=Address(host="127.0.0.1", port=4317), http=Address(host="127.0.0.1", port=4318), insecure=False),
+        listen=Listen(
+            grpc=Listener(address=Address(host="127.0.0.1", port=4317)),
+            http=Listener(address=Address(host="127.0.0.1", port=4318)),
+            control=None,
+            allowed_origins=frozenset(),
+            insecure=False,
+        ),
         completion=CompletionPolicy(
             wait_after_root_ns=10 * SECOND_NS,
             wait_after_root_max_ns=60 * SECOND_NS,
@@ -83,7 +92,17 @@ criteria:
   - {path: criteria/shop, services: [shop, shop-canary]}
   - {path: /etc/criteria, services: bank}
 dialects: [mine.yaml]
-listen: {grpc: "[::1]:5317", http: 10.0.0.1:5318, insecure: true}
+listen:
+  grpc: "[::1]:5317"
+  http:
+    address: 10.0.0.1:5318
+    tls: {cert_file: own.pem, key_file: own.key}
+    token_file: own
+    cors: {allowed_origins: ["https://a.example", "http://localhost:3000"]}
+  control: localhost:5319
+  tls: {cert_file: tls/all.pem, key_file: /run/all.key, client_ca_file: ca.pem}
+  token_file: all
+  insecure: true
 completion:
   decision_wait_after_root_received: 2s
   decision_wait_after_root_max: 3s
@@ -111,6 +130,10 @@ log: {level: debug, format: json}
 
 
 def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
+    shared_tls = TlsFiles(
+        setting="listen.tls", cert_file=tmp_path / "tls/all.pem", key_file=Path("/run/all.key"), client_ca_file=tmp_path / "ca.pem"
+    )
+    shared_tokens = TokenFile(setting="listen.token_file", path=tmp_path / "all")
     assert settings(WHOLE, folder=tmp_path) == Settings(
         criteria=(
             CriteriaSource(path=tmp_path / "weather.yaml"),
@@ -118,7 +141,17 @@ def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
             CriteriaSource(path=Path("/etc/criteria"), services=frozenset({"bank"})),
         ),
         dialects=(tmp_path / "mine.yaml",),
-        listen=Listen(grpc=Address(host="::1", port=5317), http=Address(host="10.0.0.1", port=5318), insecure=True),
+        listen=Listen(
+            grpc=Listener(address=Address(host="::1", port=5317), tls=shared_tls, tokens=shared_tokens),
+            http=Listener(
+                address=Address(host="10.0.0.1", port=5318),
+                tls=TlsFiles(setting="listen.http.tls", cert_file=tmp_path / "own.pem", key_file=tmp_path / "own.key"),
+                tokens=TokenFile(setting="listen.http.token_file", path=tmp_path / "own"),
+            ),
+            control=Listener(address=Address(host="localhost", port=5319), tls=shared_tls, tokens=shared_tokens),
+            allowed_origins=frozenset({"https://a.example", "http://localhost:3000"}),
+            insecure=True,
+        ),
         completion=CompletionPolicy(
             wait_after_root_ns=2 * SECOND_NS,
             wait_after_root_max_ns=3 * SECOND_NS,
@@ -144,7 +177,7 @@ def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
 def test_json_and_camel_case_do_as_well(tmp_path: Path) -> None:
     write(tmp_path, {"s.json": {"completion": {"idleTimeout": "1s"}, "limits": {"numTraces": 3}, "listen": {"grpc": "localhost:1"}}})
     found = load_settings(tmp_path / "s.json", {}, Profile.SIDECAR)
-    assert (found.completion.idle_timeout_ns, found.buffer.num_traces, str(found.listen.grpc)) == (SECOND_NS, 3, "localhost:1")
+    assert (found.completion.idle_timeout_ns, found.buffer.num_traces, str(found.listen.grpc.address)) == (SECOND_NS, 3, "localhost:1")
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "listen:\nlimits: {num_traces: }\nexport: {otlp: }\ncriteria:\n", "{}"])
@@ -155,7 +188,38 @@ def test_what_is_left_out_or_null_has_its_default(tmp_path: Path, text: str) -> 
 @pytest.mark.parametrize(
     ("variable", "text", "changed"),
     [
-        pytest.param("LISTEN_GRPC", "127.0.0.1:1", {"listen": Listen(grpc=Address(host="127.0.0.1", port=1))}, id="address"),
+        pytest.param(
+            "LISTEN_GRPC", "127.0.0.1:1", {"listen": Listen(grpc=Listener(address=Address(host="127.0.0.1", port=1)))}, id="address"
+        ),
+        pytest.param("LISTEN_CONTROL", "[::1]:7", {"listen": Listen(control=Listener(address=Address(host="::1", port=7)))}, id="control"),
+        pytest.param("LISTEN_CONTROL", "off", {}, id="control-off"),
+        pytest.param(
+            "LISTEN_TOKEN_FILE",
+            "t",
+            {
+                "listen": Listen(
+                    grpc=Listener(address=Listen().grpc.address, tokens=TokenFile(setting="listen.token_file", path=Path("t"))),
+                    http=Listener(address=Listen().http.address, tokens=TokenFile(setting="listen.token_file", path=Path("t"))),
+                )
+            },
+            id="tokens",
+        ),
+        pytest.param(
+            "LISTEN_GRPC_TOKEN_FILE",
+            "t",
+            {
+                "listen": Listen(
+                    grpc=Listener(address=Listen().grpc.address, tokens=TokenFile(setting="listen.grpc.token_file", path=Path("t")))
+                )
+            },
+            id="tokens-of-one",
+        ),
+        pytest.param(
+            "LISTEN_HTTP_CORS_ALLOWED_ORIGINS",
+            "https://a, http://b:1",
+            {"listen": Listen(allowed_origins=frozenset({"https://a", "http://b:1"}))},
+            id="origins",
+        ),
         pytest.param("LISTEN_INSECURE", "true", {"listen": Listen(insecure=True)}, id="flag"),
         pytest.param("LIMITS_QUEUE_BYTES", "1MiB", {"intake": Intake(queue_bytes=MIB)}, id="size"),
         pytest.param("LIMITS_NUM_TRACES", "7", {"buffer": BufferLimits(num_traces=7)}, id="number"),
@@ -336,9 +400,15 @@ OPEN = "can be reached from other machines, without encryption, and nobody is as
     ],
 )
 def test_others_reach_us_only_if_that_is_asked_for(tmp_path: Path, text: str, expected: list[str]) -> None:
-    fix = "; listen on 127.0.0.1, or set listen.insecure to true (--insecure) where the network is closed"
+    fix = (
+        "; give it tls and a token_file (or a client_ca_file), listen on 127.0.0.1, "
+        "or set listen.insecure to true (--insecure) where the network is closed"
+    )
     assert setting_complaints(tmp_path, text) == [complaint + fix for complaint in expected]
-    settings(text, {f"{PREFIX}LISTEN_INSECURE": "true"}, folder=tmp_path)
+    loud = settings(text, {f"{PREFIX}LISTEN_INSECURE": "true"}, folder=tmp_path).warnings
+    assert [str(warning) for warning in loud] == [
+        f"{complaint}; this is so because listen.insecure is set; keep the network closed" for complaint in expected
+    ]
 
 
 def test_two_receivers_can_not_share_a_port(tmp_path: Path) -> None:
@@ -346,3 +416,101 @@ def test_two_receivers_can_not_share_a_port(tmp_path: Path) -> None:
         "listen.http: gRPC and HTTP can't both listen on localhost:1; give them different ports",
     ]
     settings("listen: {grpc: localhost:0, http: localhost:0}", folder=tmp_path)
+
+
+TLS = "tls: {cert_file: c, key_file: k}"
+MTLS = "tls: {cert_file: c, key_file: k, client_ca_file: a}"
+
+
+@pytest.mark.parametrize(
+    ("protection", "lacks"),
+    [
+        pytest.param(f"{TLS}, token_file: t", None, id="encrypted-and-asked-for-a-token"),
+        pytest.param(MTLS, None, id="encrypted-and-asked-for-a-certificate"),
+        pytest.param(TLS, ", and nobody is asked who they are", id="encrypted"),
+        pytest.param("token_file: t", ", without encryption", id="asked-for-a-token"),
+    ],
+)
+@pytest.mark.parametrize("name", ["grpc", "http", "control"])
+def test_an_address_that_others_reach_needs_encryption_and_someone_who_is_asked(
+    tmp_path: Path, name: str, protection: str, lacks: str | None
+) -> None:
+    own = f"listen: {{{name}: {{address: '0.0.0.0:1', {protection}}}}}"
+    shared = f"listen: {{{name}: '0.0.0.0:1', {protection}}}"
+    for text in (own, shared):
+        if lacks is None:
+            settings(text, folder=tmp_path)
+        else:
+            (found,) = setting_complaints(tmp_path, text)
+            assert found.startswith(f"listen.{name}: 0.0.0.0:1 can be reached from other machines{lacks}; give it tls")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            "listen: {tls: {key_file: k}}", ["listen.tls: cert_file is missing; name its certificate"], id="key-without-certificate"
+        ),
+        pytest.param(
+            "listen: {grpc: {tls: {cert_file: c}}}",
+            ["listen.grpc.tls: key_file is missing; name the private key of cert_file"],
+            id="certificate-without-key",
+        ),
+        pytest.param(
+            "listen: {control: {tls: {client_ca_file: c}, address: off}}",
+            ["listen.control.tls: cert_file is missing; name its certificate"],
+            id="authority-alone",
+        ),
+        pytest.param(
+            "listen: {http: {cors: {allowed_origins: ['https://a/', b, 5]}}}",
+            [
+                (
+                    "sidecar.yaml:1: listen.http.cors.allowed_origins: 'https://a/' is not an origin; "
+                    "list origins as browsers send them, as in https://app.example.com or http://localhost:3000; * alone is any"
+                )
+            ],
+            id="origin-with-a-path",
+        ),
+        pytest.param(
+            "listen: {http: 5}",
+            [
+                (
+                    "sidecar.yaml:1: listen.http: this is a whole number, not a listener; "
+                    "write host:port, or an object with address, tls and token_file"
+                )
+            ],
+            id="no-listener",
+        ),
+        pytest.param(
+            "listen: {http: {adress: x}}",
+            ["sidecar.yaml:1: listen.http.adress: unknown key 'adress'; did you mean 'address'?"],
+            id="misspelt",
+        ),
+        pytest.param(
+            "listen: {grpc: {cors: {}}}",
+            ["sidecar.yaml:1: listen.grpc.cors: unknown key 'cors'; use one of address, tls, token_file"],
+            id="cors-of-grpc",
+        ),
+    ],
+)
+def test_listeners_that_can_not_be_are_refused(tmp_path: Path, text: str, expected: list[str]) -> None:
+    assert setting_complaints(tmp_path, text) == expected
+
+
+def test_certificate_and_key_may_come_from_different_layers(tmp_path: Path) -> None:
+    found = settings(
+        "listen: {grpc: {address: 'localhost:1', tls: {cert_file: c}}, control: 'localhost:2'}",
+        {f"{PREFIX}LISTEN_GRPC_TLS_KEY_FILE": "k", f"{PREFIX}LISTEN_GRPC": "localhost:3", f"{PREFIX}LISTEN_CONTROL": "off"},
+        folder=tmp_path,
+    ).listen
+    assert found.grpc == Listener(
+        address=Address(host="localhost", port=3),
+        tls=TlsFiles(setting="listen.grpc.tls", cert_file=tmp_path / "c", key_file=Path("k")),
+    )
+    assert (found.control, found.http.scheme, found.grpc.scheme) == (None, "http", "https")
+
+
+def test_no_two_of_three_listeners_share_a_port(tmp_path: Path) -> None:
+    assert setting_complaints(tmp_path, "listen: {grpc: 'localhost:1', http: 'localhost:2', control: 'localhost:2'}") == [
+        "listen.control: HTTP and the control listener can't both listen on localhost:2; give them different ports",
+    ]
