@@ -26,7 +26,8 @@ _logger = logging.getLogger(__name__)
 _CERTIFICATE = re.compile(rb"-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----")
 _KEY = re.compile(rb"-----BEGIN ([A-Z0-9]+ )?PRIVATE KEY-----")
 _ENCRYPTED = re.compile(rb"-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED", re.MULTILINE)
-_MISMATCHES = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"})
+# The last is said of a key of another kind than the certificate's: that kind has none.
+_MISMATCHES = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"})
 _NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python's ssl has no name for. Source: openssl/x509_vfy.h
 _HANDSHAKE_TURNS = 5
 

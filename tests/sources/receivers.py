@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from otel_toolcall_eval.sources.http_pages import PageSource
+    from otel_toolcall_eval.sources.server_tls import ServerTls
+    from otel_toolcall_eval.sources.tokens import Tokens
     from otel_toolcall_eval.wire.decoded import DecodedTraces
 
 KEEP = Projection(keys=frozenset({"tool.name", "input.value"}))
@@ -82,8 +84,10 @@ def otlp(sink: Intake) -> OtlpIntake:
     return OtlpIntake(sink=sink, projection=lambda: KEEP)
 
 
-def grpc_receiver(intake: Intake, *, port: int = 0, max_message_bytes: int = 64 << 20) -> GrpcReceiver:
-    return GrpcReceiver(intake=otlp(intake), refused=intake.refused, port=port, max_message_bytes=max_message_bytes)
+def grpc_receiver(
+    intake: Intake, *, port: int = 0, max_message_bytes: int = 64 << 20, tls: ServerTls | None = None, tokens: Tokens | None = None
+) -> GrpcReceiver:
+    return GrpcReceiver(intake=otlp(intake), refused=intake.refused, port=port, max_message_bytes=max_message_bytes, tls=tls, tokens=tokens)
 
 
 def http_receiver(
@@ -95,6 +99,9 @@ def http_receiver(
     max_pending_bytes: int = 256 << 20,
     head_seconds: float = 10,
     body_seconds: float = 30,
+    tls: ServerTls | None = None,
+    tokens: Tokens | None = None,
+    allowed_origins: frozenset[str] = frozenset(),
 ) -> HttpReceiver:
     return HttpReceiver(
         intake=otlp(intake),
@@ -105,6 +112,9 @@ def http_receiver(
         max_pending_bytes=max_pending_bytes,
         head_seconds=head_seconds,
         body_seconds=body_seconds,
+        tls=tls,
+        tokens=tokens,
+        allowed_origins=allowed_origins,
     )
 
 
