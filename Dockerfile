@@ -1,7 +1,9 @@
 # The sidecar as an image: docker build --tag otel-toolcall-eval . && docker run --read-only --network container:AGENT otel-toolcall-eval
 #
 # It listens on the loopback address, as everywhere: give it the agent's network (a pod in Kubernetes, `--network container:` in Docker).
-# To be reached from elsewhere, say so with OTEL_TOOLCALL_EVAL_LISTEN_GRPC=0.0.0.0:4317, ..._LISTEN_HTTP=0.0.0.0:4318, ..._LISTEN_INSECURE=true.
+# To be reached from elsewhere, name addresses with OTEL_TOOLCALL_EVAL_LISTEN_GRPC=0.0.0.0:4317 and ..._LISTEN_HTTP=0.0.0.0:4318, and mount what
+# protects them: ..._LISTEN_TLS_CERT_FILE, ..._LISTEN_TLS_KEY_FILE, ..._LISTEN_TOKEN_FILE, readable by user 65532. The health check knows the
+# certificate by the same variables. In a closed network, ..._LISTEN_INSECURE=true does without.
 #
 # Policy on pins: here a version line that gets the base's security fixes with each build; a release sets the argument to a digest
 # (--build-arg PYTHON_IMAGE=python:3.13-slim-bookworm@sha256:...) and writes it into its notes, so that the release can be built again.

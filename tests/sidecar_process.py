@@ -28,6 +28,7 @@ class RunningSidecar:
     process: subprocess.Popen[str]
     grpc: str = ""
     http: str = ""
+    control: str = ""
     verdicts: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
     log: list[str] = field(default_factory=list)
 
@@ -67,7 +68,7 @@ def running_sidecar(*options: str, environ: Mapping[str, str] | None = None, qui
     try:
         ready = sidecar.verdicts.get(timeout=START_SECONDS)
         assert ready["event"] == "ready", f"the sidecar did not start: {''.join(sidecar.log)}"
-        sidecar.grpc, sidecar.http = ready["grpc"], ready["http"]
+        sidecar.grpc, sidecar.http, sidecar.control = ready["grpc"], ready["http"], ready.get("control", "")
         yield sidecar
     finally:
         if process.poll() is None:

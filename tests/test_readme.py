@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_toolcall_eval.settings.service import Profile, load_settings
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -69,7 +71,13 @@ def test_nothing_is_left_out() -> None:
     assert {block["language"] for block in BLOCKS} <= {"console", "python", "yaml", "json", "text"}
     assert len(PYTHON) == 3
     assert len(COMMANDS) == 1
-    assert {block["note"] for block in BLOCKS if block["kind"] == "file"} == {"policy.yaml", "traces.jsonl"}
+    assert {block["note"] for block in BLOCKS if block["kind"] == "file"} == {"policy.yaml", "traces.jsonl", "sidecar.yaml"}
+
+
+def test_settings_that_are_shown_let_others_in_only_with_a_token_and_encrypted(folder: Path) -> None:
+    listen = load_settings(folder / "sidecar.yaml", {}, Profile.SIDECAR).listen
+    assert not listen.insecure
+    assert all(listener.tls and listener.tokens and not listener.address.is_loopback for listener in (listen.grpc, listen.http))
 
 
 def test_every_path_that_is_named_exists() -> None:

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.settings.service import Settings
 
-# An option is the same setting as a variable, and goes before it.
-VARIABLES = {f"--{name}": f"{PREFIX}LISTEN_{name.upper()}" for name in ("grpc", "http", "control", "insecure")}
+# An option is the same setting as a variable, and goes before it. Of LISTEN_GRPC and LISTEN_GRPC_ADDRESS, the second wins.
+VARIABLES = {
+    **{f"--{name}": f"{PREFIX}LISTEN_{name.upper()}_ADDRESS" for name in ("grpc", "http", "control")},
+    "--insecure": f"{PREFIX}LISTEN_INSECURE",
+}
 SHOWN_SETS = 6
 
 
@@ -134,3 +137,5 @@ def _configure_logging(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if settings.log.format is LogFormat.JSON else _TextFormatter())
     logging.basicConfig(level=settings.log.level.value.upper(), handlers=[handler], force=True)
+    # gRPC's core writes a line of its own, in its own form, for each handshake that fails: a port scan would fill the log.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

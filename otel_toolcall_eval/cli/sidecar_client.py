@@ -113,17 +113,18 @@ def ask(target: Target, *, path: str, timeout_seconds: float, max_bytes: int, wi
         answer = connection.getresponse()
         return Reply(status=answer.status, body=answer.read(max_bytes))
     except (OSError, HTTPException) as error:
-        return Reply(status=0, body=_why(error).encode())
+        return Reply(status=0, body=_why(error, encrypted=parts.scheme == "https").encode())
     finally:
         connection.close()
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception, *, encrypted: bool) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}; name its authority with --ca-file"
-    if isinstance(error, ssl.SSLError):
-        return f"no TLS ({error.reason or 'it ended'}); does it listen for https, and does it want --cert-file?"
-    return f"no answer ({str(error) or type(error).__name__})"
+    reason = (error.reason if isinstance(error, ssl.SSLError) else None) or str(error) or type(error).__name__
+    if encrypted and isinstance(error, ssl.SSLError | ConnectionError) and not isinstance(error, ConnectionRefusedError):
+        return f"no answer ({reason}); if it asks clients for a certificate, show one with --cert-file"
+    return f"no answer ({reason})"
 
 
 def _context(target: Target) -> ssl.SSLContext:

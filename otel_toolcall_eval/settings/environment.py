@@ -33,9 +33,10 @@ def _paths() -> Mapping[str, tuple[str, ...]]:
     leaves.remove(("completion", "root"))
     leaves.remove(("listen", "tls"))
     leaves += [("completion", "root", "name"), *(("export", "otlp", name) for name in OtlpShape.model_fields)]
-    listeners = [("listen", name) for name in ("grpc", "http", "control")]  # by itself, each is an address
+    listeners = [("listen", name) for name in ("grpc", "http", "control")]  # by itself, each is an address, too
     leaves += [(*around, "tls", name) for around in (("listen",), *listeners) for name in TlsShape.model_fields]
-    leaves += [*((*around, "token_file") for around in listeners), ("listen", "http", "cors", "allowed_origins")]
+    leaves += [(*around, name) for around in listeners for name in ("address", "token_file")]
+    leaves.append(("listen", "http", "cors", "allowed_origins"))
     return {PREFIX + "_".join(leaf).upper(): leaf for leaf in leaves}
 
 
