@@ -36,7 +36,11 @@ class Protection:
             files, tokens = listener.tls, listener.tokens
             if files is not None and files not in self._tls:
                 self._tls[files] = ServerTls(
-                    setting=files.setting, cert_file=files.cert_file, key_file=files.key_file, client_ca_file=files.client_ca_file
+                    setting=files.setting,
+                    cert_file=files.cert_file,
+                    key_file=files.key_file,
+                    client_ca_file=files.client_ca_file,
+                    for_grpc=files == listen.grpc.tls,
                 )
             if tokens is not None and tokens not in self._tokens:
                 self._tokens[tokens] = Tokens(tokens.path, setting=tokens.setting)

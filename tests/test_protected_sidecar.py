@@ -225,7 +225,13 @@ def test_commands_reach_a_protected_sidecar_by_its_settings_and_by_options(
             assert run(["traces", *mine, "--format", "json"]) == 0
             # Health is checked without reading the tokens, which the checker may not be let to.
             environ.setenv(f"{PREFIX}TOKEN_FILE", "not/readable")
+            environ.setenv(f"{PREFIX}TLS_CERT_FILE", "being/renewed")
             assert run(["healthcheck", *mine]) == 0
+            environ.setenv(f"{PREFIX}TLS_CERT_FILE", str(key.with_name("client-ca.crt")))  # another's certificate gets no token
+            environ.setenv(f"{PREFIX}TOKEN_FILE", str(files.token_file))
+            with pytest.raises(SettingsError, match="its certificate is not trusted"):
+                run(["traces", *mine])
+            capsys.readouterr()
         url = ["--url", f"https://localhost:{port_of(sidecar.http)}"]
         trusts, token = ["--ca-file", str(files.ca_file)], ["--token-file", str(files.token_file)]
         assert run(["traces", *url, *mine, *trusts, *token, "--format", "json"]) == 0

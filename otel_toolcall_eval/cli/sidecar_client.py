@@ -1,7 +1,8 @@
 """Asks a running sidecar over HTTP: where it is, and how to be let in, from options, settings and environment.
 
-Without an URL the sidecar is the one that these settings are of. Then the certificate is held to be the one in its ``cert_file``, or
-signed by one in it, and its name is not looked at: we ask for 127.0.0.1, and no certificate is made out to that.
+Without an URL the sidecar is the one that these settings are of. Its name is not looked at then: we ask for 127.0.0.1, and no certificate
+is made out to that. It gets our token only if it shows the certificate in its ``cert_file``, or one signed by one in it. Without a token
+any certificate will do: a health check that fails while certificates are renewed would have the sidecar killed.
 Connections are direct: a proxy is not on the way to one's own container.
 """
 
@@ -104,7 +105,7 @@ def ask(target: Target, *, path: str, timeout_seconds: float, max_bytes: int, wi
         raise SettingsError(where="--timeout", what="it is not above 0", fix="give seconds, as in 2.5")
     headers = {"Authorization": f"Bearer {_token(target.tokens)}"} if with_token and target.tokens is not None else {}
     connection = (
-        HTTPSConnection(host, port, timeout=timeout_seconds, context=_context(target))
+        HTTPSConnection(host, port, timeout=timeout_seconds, context=_context(target, with_token=with_token))
         if parts.scheme == "https"
         else HTTPConnection(host, port, timeout=timeout_seconds)
     )
@@ -127,15 +128,18 @@ def _why(error: Exception, *, encrypted: bool) -> str:
     return f"no answer ({reason})"
 
 
-def _context(target: Target) -> ssl.SSLContext:
+def _context(target: Target, *, with_token: bool) -> ssl.SSLContext:
+    anyone = target.own and not with_token
     try:
-        context = ssl.create_default_context(cafile=target.trusted)
+        context = ssl.create_default_context(cafile=None if anyone else target.trusted)
     except OSError as error:
         where = f"--ca-file: {target.trusted}"
         raise SettingsError(where=where, what=f"no certificates can be read from it ({error.strerror})", fix="name a PEM file") from error
     if target.own:
         context.check_hostname = False
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if anyone:
+        context.verify_mode = ssl.CERT_NONE
     if target.cert is not None:
         cert_file, key_file = target.cert
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import DecodeError, IntakeError
@@ -125,7 +126,8 @@ class ControlService(HttpAnswers):
         finally:
             body.release()
         self._refuse_unknown(names)
-        self._bind(trace_id, names)
+        # The names are those of loaded criteria, so one copy of each serves all traces that are bound.
+        self._bind(trace_id, tuple(map(sys.intern, names)))
         return Answer(status=204, body=b"")
 
     def _refuse_unknown(self, names: Sequence[str]) -> None:

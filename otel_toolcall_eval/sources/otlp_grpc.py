@@ -109,7 +109,8 @@ class GrpcReceiver:
         except RuntimeError as error:  # taken since we looked
             workers.shutdown()
             fix = f"stop the other process or choose another port with {self._port_option}"
-            raise SettingsError(where=address, what="the port is in use", fix=fix) from error
+            what = "the port is in use" if self._tls is None else "the port is in use, or gRPC can't use the certificate"
+            raise SettingsError(where=address, what=what, fix=fix) from error
         self._workers, self._server = workers, server
         self.set_serving(serving=True)
         server.start()

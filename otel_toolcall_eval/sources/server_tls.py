@@ -23,11 +23,18 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_CERTIFICATE = re.compile(rb"-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----")
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _KEY = re.compile(rb"-----BEGIN ([A-Z0-9]+ )?PRIVATE KEY-----")
 _ENCRYPTED = re.compile(rb"-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED", re.MULTILINE)
 # The last is said of a key of another kind than the certificate's: that kind has none.
 _MISMATCHES = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"})
+# How the public key of a certificate begins: algorithm and, for elliptic curves, the curve. Source: RFC 3279, RFC 5480.
+_EC = bytes.fromhex("06072a8648ce3d0201")
+_KEYS_OF_GRPC = (
+    bytes.fromhex("06092a864886f70d010101"),
+    _EC + bytes.fromhex("06082a8648ce3d030107"),
+    _EC + bytes.fromhex("06052b81040022"),
+)
 _NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which Python's ssl has no name for. Source: openssl/x509_vfy.h
 _HANDSHAKE_TURNS = 5
 
@@ -56,7 +63,9 @@ class Material:
 class ServerTls:
     """The TLS of a listener. ``refresh`` belongs to one thread; the rest may be used by any."""
 
-    def __init__(self, *, setting: str, cert_file: Path, key_file: Path, client_ca_file: Path | None = None) -> None:
+    def __init__(
+        self, *, setting: str, cert_file: Path, key_file: Path, client_ca_file: Path | None = None, for_grpc: bool = False
+    ) -> None:
         """Read the files.
 
         Args:
@@ -64,6 +73,7 @@ class ServerTls:
             cert_file: the certificate, followed by those between it and the authority that clients know.
             key_file: its private key, not encrypted.
             client_ca_file: authorities whose certificates clients have to show; None asks for none.
+            for_grpc: refuse keys that gRPC can't use, or it would listen and let nobody in.
 
         Raises:
             SettingsError: a file can't be read or used, or they do not belong together.
@@ -71,6 +81,7 @@ class ServerTls:
         self._files = {f"{setting}.cert_file": cert_file, f"{setting}.key_file": key_file}
         if client_ca_file is not None:
             self._files[f"{setting}.client_ca_file"] = client_ca_file
+        self._for_grpc = for_grpc
         self._paths = list(self._files.values())
         self._names = [f"{name}: {path}" for name, path in self._files.items()]
         self._renewed = Renewed(self._files, self._make)
@@ -122,7 +133,8 @@ class ServerTls:
     def _make(self, contents: Sequence[bytes]) -> Material:
         chain, key = contents[0], contents[1]
         client_ca = contents[2] if len(contents) > 2 else None  # noqa: PLR2004 - the third file
-        if not _CERTIFICATE.search(chain):
+        certificate = _CERTIFICATE.search(chain)
+        if certificate is None:
             raise SettingsError(where=self._names[0], what="the file holds no certificate in PEM form", fix="name the certificate")
         if _ENCRYPTED.search(key):
             fix = "decrypt it, as with `openssl pkey -in KEY -out PLAIN_KEY`, and let only our user read it"
@@ -131,6 +143,9 @@ class ServerTls:
             raise SettingsError(where=self._names[1], what="the file holds no private key in PEM form", fix="name the private key")
         context = _server_context()
         self._load(context)
+        if self._for_grpc and not _grpc_can_use(certificate[0]):
+            what = "gRPC can't use a certificate with this kind of key"
+            raise SettingsError(where=self._names[0], what=what, fix="make one with a key of RSA, P-256 or P-384")
         if client_ca is not None:
             self._require_clients(context, client_ca)
         expires, complaint = self._as_clients_see_it(chain)
@@ -200,6 +215,12 @@ class _CurrentContext(ssl.SSLContext):
     ) -> ssl.SSLObject:
         """Begin TLS with one client."""
         return self._tls.material.context.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+
+
+def _grpc_can_use(certificate: bytes) -> bool:
+    """Tell whether gRPC's TLS can use the key of a certificate in PEM form that OpenSSL could read. It knows no Ed25519 and no P-521."""
+    der = ssl.PEM_cert_to_DER_cert(certificate.decode("ascii", "ignore"))
+    return any(beginning in der for beginning in _KEYS_OF_GRPC)
 
 
 def _server_context() -> ssl.SSLContext:

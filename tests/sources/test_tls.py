@@ -8,18 +8,20 @@ import logging
 import socket
 import ssl
 import threading
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Protocol
 
+import grpc
 import pytest
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.sources.server_tls import ServerTls
 from tests.sources.certificates import EXPIRED_AT, LONG_AGO, Client, Files
 from tests.sources.receivers import TRACES, Intake, Receiver, grpc_receiver, http_receiver, running, wait_for
 from tests.wire.otlp_requests import numbered, request_of
@@ -28,9 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import grpc
-
-    from otel_toolcall_eval.sources.server_tls import ServerTls
+    from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 
 BODY = request_of(numbered(1)).SerializeToString()
 
@@ -259,19 +259,60 @@ def test_certificate_that_expires_in_service_is_told_once(
     assert caplog.text.count("the certificate expired on") == 1
 
 
-def test_certificate_that_is_not_for_servers_is_warned_about(files: Files) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
+def write_made_by_hand(files: Files, key: CertificateIssuerPrivateKeyTypes, purpose: x509.ObjectIdentifier) -> None:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     cert = (
         x509.CertificateBuilder(name, name, key.public_key(), 1, LONG_AGO, LONG_AGO.replace(year=2999))
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=True)
-        .sign(key, hashes.SHA256())
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=True)
+        .sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256())
     )
     files.cert_file.write_bytes(cert.public_bytes(Encoding.PEM))
     files.key_file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
+def test_certificate_that_is_not_for_servers_is_warned_about(files: Files) -> None:
+    write_made_by_hand(files, ec.generate_private_key(ec.SECP256R1()), ExtendedKeyUsageOID.CLIENT_AUTH)
     assert [str(warning) for warning in files.tls().warnings] == [
         f"listen.tls.cert_file: {files.cert_file}: clients will not accept the certificate (unsuitable certificate purpose); renew it"
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "usable"),
+    [
+        pytest.param(rsa.generate_private_key(65537, 2048), True, id="RSA"),
+        pytest.param(ec.generate_private_key(ec.SECP256R1()), True, id="P-256"),
+        pytest.param(ec.generate_private_key(ec.SECP384R1()), True, id="P-384"),
+        pytest.param(ec.generate_private_key(ec.SECP521R1()), False, id="P-521"),
+        pytest.param(ed25519.Ed25519PrivateKey.generate(), False, id="Ed25519"),
+    ],
+)
+def test_keys_that_grpc_can_not_use_are_refused_and_would_let_nobody_in(
+    files: Files,
+    key: CertificateIssuerPrivateKeyTypes,
+    usable: bool,  # noqa: FBT001 - a column
+) -> None:
+    write_made_by_hand(files, key, ExtendedKeyUsageOID.SERVER_AUTH)
+    lax = ServerTls(setting="listen.tls", cert_file=files.cert_file, key_file=files.key_file)
+    with running(http_receiver(Intake(), tls=lax)) as port:
+        assert handshakes(port, "http/1.1")
+    with running(grpc_receiver(Intake(), tls=lax)) as port:
+        credentials = grpc.ssl_channel_credentials(files.cert_file.read_bytes())
+        with grpc.secure_channel(f"127.0.0.1:{port}", credentials, options=[("grpc.ssl_target_name_override", "localhost")]) as channel:
+            export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACES, None, None)
+            with nullcontext() if usable else pytest.raises(grpc.RpcError):
+                export(BODY, timeout=20)
+    with nullcontext() if usable else pytest.raises(SettingsError, match="gRPC can't use a certificate with this kind of key"):
+        ServerTls(setting="listen.tls", cert_file=files.cert_file, key_file=files.key_file, for_grpc=True)
+
+
+def handshakes(port: int, protocol: str) -> bool:
+    """Tell whether a client that trusts everybody gets through a handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols([protocol])
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as raw, context.wrap_socket(raw) as wrapped:
+        return wrapped.selected_alpn_protocol() == protocol
 
 
 @BOTH
