@@ -62,19 +62,22 @@ class Renewed(Generic[_Value]):
             value = self._value if seen == self._seen else self._make(contents)
             # `make` may have read the paths after us; what was replaced meanwhile is for the next look.
             changed = seen != self._seen and _hashes(self._read()) == seen
-        except SettingsError as error:
-            self._failed_looks += 1
-            if self._failed_looks == 2:  # noqa: PLR2004 - the second look
-                _logger.error(  # noqa: TRY400 - the message says all, and a traceback might say more than may be said
-                    "files of a listener could not be read again; what was read before stays in force",
-                    extra={"problems": [str(problem) for problem in error.problems]},
-                )
+        except Exception as error:  # noqa: BLE001 - whatever is written into a file, it must not end the service
+            self._failed(error)
             return False
         self._failed_looks = 0
         if changed:
             self._seen, self._value = seen, value
             _logger.info("files of a listener were read again", extra={"settings": list(self._files)})
         return changed
+
+    def _failed(self, error: Exception) -> None:
+        self._failed_looks += 1
+        if self._failed_looks == 2:  # noqa: PLR2004 - the second look
+            # No traceback, nor the text of an error that is not ours: it might say what no log line may.
+            problems = [str(problem) for problem in error.problems] if isinstance(error, SettingsError) else [type(error).__qualname__]
+            message = "files of a listener could not be read again; what was read before stays in force"
+            _logger.error(message, extra={"settings": list(self._files), "problems": problems})
 
     def _read(self) -> list[bytes]:
         return [_content(setting, path) for setting, path in self._files.items()]

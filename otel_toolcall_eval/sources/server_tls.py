@@ -189,7 +189,10 @@ class ServerTls:
             return None, error.verify_message
         except ssl.SSLError as error:
             return None, error.reason or "the handshake fails"
-        return ssl.cert_time_to_seconds(str(shown["notAfter"])) if "notAfter" in shown else None, None
+        try:
+            return ssl.cert_time_to_seconds(str(shown.get("notAfter"))), None
+        except ValueError:  # a date that nobody writes
+            return None, None
 
 
 class _CurrentContext(ssl.SSLContext):
@@ -219,7 +222,10 @@ class _CurrentContext(ssl.SSLContext):
 
 def _grpc_can_use(certificate: bytes) -> bool:
     """Tell whether gRPC's TLS can use the key of a certificate in PEM form that OpenSSL could read. It knows no Ed25519 and no P-521."""
-    der = ssl.PEM_cert_to_DER_cert(certificate.decode("ascii", "ignore"))
+    try:
+        der = ssl.PEM_cert_to_DER_cert(certificate.decode("ascii", "ignore"))
+    except ValueError:  # OpenSSL passes over what Python does not
+        return True
     return any(beginning in der for beginning in _KEYS_OF_GRPC)
 
 

@@ -66,6 +66,14 @@ CASES = [
     pytest.param(
         "eval-set", eval_set(item(evaluationCriterias={"e": {"tool_outputs": [{"name": "a", "output": None}]}})), True, id="output-null"
     ),
+    pytest.param("settings", {"listen": {"grpc": "a:1", "control": "off", "http": None, "tls": None}}, True, id="listeners"),
+    pytest.param("settings", {"listen": {"control": False, "grpc": {"address": "a:1", "tokenFile": "t"}}}, True, id="own-protection"),
+    pytest.param("settings", {"listen": {"http": {"cors": {"allowedOrigins": ["*", "http://a:1"]}}}}, True, id="origins"),
+    pytest.param("settings", {"listen": {"http": {"cors": {"allowed_origins": ["http://a/"]}}}}, False, id="no-origin"),
+    pytest.param("settings", {"listen": {"grpc": {"cors": {}}}}, False, id="cors-of-grpc"),
+    pytest.param("settings", {"listen": {"grpc": "off"}}, False, id="grpc-off"),
+    pytest.param("settings", {"listen": {"grpc": 5}}, False, id="no-listener"),
+    pytest.param("settings", {"listen": {"tls": "cert.pem"}}, False, id="tls-as-text"),
     pytest.param("evaluator", evaluator(strict="true", name="x"), True, id="evaluator"),
     pytest.param(
         "evaluator", {"id": "x", "evaluator_type_id": "uipath-tool-call-args", "evaluator_config": None}, True, id="null-configuration"

@@ -180,7 +180,12 @@ def test_json_and_camel_case_do_as_well(tmp_path: Path) -> None:
     assert (found.completion.idle_timeout_ns, found.buffer.num_traces, str(found.listen.grpc.address)) == (SECOND_NS, 3, "localhost:1")
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "listen:\nlimits: {num_traces: }\nexport: {otlp: }\ncriteria:\n", "{}"])
+NOTHING_LISTENED = "listen: {grpc: , http: {address: , tls: , token_file: , cors: }, control: false, tls: {cert_file: }, token_file: }"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "listen:\nlimits: {num_traces: }\nexport: {otlp: }\ncriteria:\n", "{}", NOTHING_LISTENED]
+)
 def test_what_is_left_out_or_null_has_its_default(tmp_path: Path, text: str) -> None:
     assert settings(text, folder=tmp_path) == settings()
 

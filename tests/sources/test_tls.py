@@ -262,7 +262,13 @@ def test_certificate_that_expires_in_service_is_told_once(
 def write_made_by_hand(files: Files, key: CertificateIssuerPrivateKeyTypes, purpose: x509.ObjectIdentifier) -> None:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     cert = (
-        x509.CertificateBuilder(name, name, key.public_key(), 1, LONG_AGO, LONG_AGO.replace(year=2999))
+        x509.CertificateBuilder()
+        .issuer_name(name)
+        .subject_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(LONG_AGO)
+        .not_valid_after(LONG_AGO.replace(year=2999))
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=True)
         .sign(key, None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256())
     )

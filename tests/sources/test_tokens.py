@@ -215,6 +215,23 @@ def test_a_file_that_breaks_leaves_the_old_tokens_in_force_and_is_told_once(
         assert "canary" not in str(refused.value)
 
 
+def test_a_fault_of_ours_in_reading_a_file_does_not_end_the_service(
+    files: Files, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        what = "canary"
+        raise ValueError(what)
+
+    tokens = files.tokens(TEXT)
+    files.token_file.write_text(SECOND)
+    monkeypatch.setattr("otel_toolcall_eval.sources.tokens.tokens_in", fail)
+    for _ in range(3):
+        tokens.refresh()
+    assert accepts(tokens, FIRST)
+    (record,) = caplog.records
+    assert (vars(record)["problems"], "canary" in str(vars(record))) == (["ValueError"], False)
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
