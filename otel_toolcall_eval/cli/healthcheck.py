@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.sidecar_client import OK, ask, target_of
@@ -17,6 +18,8 @@ MAX_BYTES = 200
 def run(arguments: argparse.Namespace) -> int:
     """Ask once; 0 if the answer is 200, else 1 with the reason on standard error."""
     target = target_of(arguments)
+    if not arguments.url:
+        target = replace(target, url=target.url + PATH)  # to be shown as it is asked
     # Readiness needs no token; so a checker that may not read the token file can still ask.
     reply = ask(target, path=PATH, timeout_seconds=arguments.timeout, max_bytes=MAX_BYTES, with_token=arguments.token_file is not None)
     if reply.status == OK:
