@@ -165,6 +165,7 @@ def test_criteria_are_bound_by_trace_id_before_and_after_the_trace_was_looked_at
         (after,) = verdicts(sidecar, 1)
         assert (bind(3, "nmaed"), bind(0, "named")) == (422, 400)
         assert Client(trusts=files.ca).ask(port_of(sidecar.control), "PUT", f"/v1/traces/{4:032x}/criteria").status == 401
+        assert f"control   PUT https://{sidecar.control}/v1/traces/TRACE_ID/criteria binds criteria to a trace" in "".join(sidecar.log)
     assert (before["criteria"], before["label"]) == ("named", "pass")
     assert (alone["label"], after["criteria"], after["label"], after["trace_id"]) == ("unbound", "named", "pass", f"{2:032x}")
 

@@ -73,11 +73,12 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
     wait = settings.completion.wait_after_root_ns / 1e9
     grpc, http = settings.listen.grpc, settings.listen.http
     url = f"{http.scheme}://{sidecar.http_address}"
-    control = sidecar.control_address
+    bound = settings.listen.control
+    control = [] if bound is None else [f"PUT {bound.scheme}://{sidecar.control_address}/v1/traces/TRACE_ID/criteria"]
     lines = [
         f"otel-toolcall-eval {own_version()} is ready; Ctrl-C stops it",
         f"  receives  OTLP/gRPC on {sidecar.grpc_address}, OTLP/HTTP on {url} (protobuf and JSON)",
-        *([] if control is None else [f"  control   criteria are bound by trace ID on {control}"]),
+        *(f"  control   {request} binds criteria to a trace" for request in control),
         f"  criteria  {len(sets)} from {where}: {names}" if sets else "  criteria  none: every trace will be counted as unbound",
         f"  judges    a trace {wait:g} s after its root span and its last span",
         f"  scores    {url}/metrics" + (f"; OTLP to {', '.join(shown)}" if shown else "; not sent by OTLP"),
