@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.emission.otlp import without_credentials
+from otel_toolcall_eval.endpoint import without_credentials
 from otel_toolcall_eval.errors import Problem, SettingsError
 from otel_toolcall_eval.settings.environment import PREFIX
 from otel_toolcall_eval.settings.service import LogFormat, Profile, load_settings

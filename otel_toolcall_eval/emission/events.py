@@ -15,7 +15,8 @@ from opentelemetry.trace import SpanKind
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.attributes import ExplainValues, event_attributes, span_attributes, span_events
 from otel_toolcall_eval.emission.deadline import Flusher
-from otel_toolcall_eval.emission.judged_span import context_of, judged_span_context, suppressed_instrumentation
+from otel_toolcall_eval.emission.judged_span import context_of, judged_span_context
+from otel_toolcall_eval.suppression import suppressed_instrumentation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from opentelemetry import context as otel_context
-from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, Context
+from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from otel_toolcall_eval.model.score import TraceReport
 
 _W3C_FLAGS: Final = 0xFF  # the upper bits of OTLP's span flags are OTLP's own
@@ -39,13 +35,3 @@ def context_of(span_context: SpanContext) -> Context:
     Never empty: the SDK takes the *current* context instead of an empty one, and that of a worker thread may be any.
     """
     return set_span_in_context(NonRecordingSpan(span_context), Context())
-
-
-@contextmanager
-def suppressed_instrumentation() -> Iterator[None]:
-    """Keep instrumentation quiet inside, so that a processor that sends at once does not make spans of its own sending."""
-    token = otel_context.attach(otel_context.set_value(_SUPPRESS_INSTRUMENTATION_KEY, value=True))
-    try:
-        yield
-    finally:
-        otel_context.detach(token)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
+from otel_toolcall_eval.endpoint import OtlpProtocol, protocol_of
 from otel_toolcall_eval.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 _FILE: Final = "export.otlp"
-_HTTP_PORT: Final = 4318
 
 
 class Signal(StrEnum):
@@ -31,13 +29,6 @@ class Signal(StrEnum):
     TRACES = "traces"
     METRICS = "metrics"
     LOGS = "logs"
-
-
-class OtlpProtocol(StrEnum):
-    """How OTLP travels."""
-
-    GRPC = "grpc"
-    HTTP = "http/protobuf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,27 +77,11 @@ def find_target(signal: Signal, settings: OtlpSettings, environ: Mapping[str, st
     if found is None:
         return None
     origin, endpoint = found
-    port = _port(origin, endpoint)
     wanted = _first((f"OTEL_EXPORTER_OTLP_{name}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"), environ, f"{_FILE}.protocol", settings.protocol)
-    protocol = _protocol(*wanted) if wanted else OtlpProtocol.HTTP if port == _HTTP_PORT else OtlpProtocol.GRPC
+    protocol = protocol_of(origin, endpoint, _protocol(*wanted) if wanted else None)
     if protocol is OtlpProtocol.HTTP and origin != own:  # only the signal's own variable is taken as it is
         endpoint = f"{endpoint.removesuffix('/')}/v1/{signal.value}"
     return Target(signal=signal, endpoint=endpoint, protocol=protocol, origin=origin)
-
-
-def without_credentials(endpoint: str) -> str:
-    """Return an endpoint that can be shown: without the user and password that may stand before its host."""
-    scheme, separator, rest = endpoint.rpartition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
-
-
-def is_own_address(target: Target, listening: Iterable[tuple[str, int]]) -> bool:
-    """Tell whether a target is one of the addresses that we listen on, as far as can be told without asking the network."""
-    split = urlsplit(target.endpoint if "://" in target.endpoint else f"//{target.endpoint}")
-    port = split.port or _default_port(target.protocol, split.scheme)
-    host = split.hostname or ""
-    return any(port == our_port and (host == our_host or (_is_local(host) and _is_local(our_host))) for our_host, our_port in listening)
 
 
 def span_exporter(target: Target) -> SpanExporter:
@@ -165,37 +140,6 @@ def _protocol(origin: str, text: str) -> OtlpProtocol:
         return OtlpProtocol(text)
     except ValueError:
         raise SettingsError(where=origin, what=f"{text!r} is no protocol that we speak", fix="use grpc or http/protobuf") from None
-
-
-def _port(origin: str, endpoint: str) -> int | None:
-    try:
-        split = urlsplit(endpoint)
-        # Without a scheme the gRPC exporter would speak TLS, and fail in words that help nobody.
-        valid = split.scheme in ("http", "https") and bool(split.hostname)
-        port = split.port
-    except ValueError:  # a port that is no number, brackets that do not close
-        valid, port = False, None
-    if not valid:
-        what = f"{without_credentials(endpoint)!r} is no endpoint"
-        raise SettingsError(where=origin, what=what, fix="write it like http://collector:4317, or https:// with TLS")
-    return port
-
-
-def _default_port(protocol: OtlpProtocol, scheme: str) -> int:
-    if protocol is OtlpProtocol.HTTP:
-        return 443 if scheme == "https" else 80
-    return 4317
-
-
-def _is_local(host: str) -> bool:
-    """Tell whether a host is this machine: a loopback name or address, or (for a listener) every address of it."""
-    if host in ("", "localhost"):
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback or address.is_unspecified
 
 
 def _unusable(target: Target, error: Exception) -> SettingsError:

@@ -30,11 +30,11 @@ from otel_toolcall_eval.emission.otlp import (
     Signal,
     Target,
     find_target,
-    is_own_address,
     log_exporter,
     metric_exporter,
     span_exporter,
 )
+from otel_toolcall_eval.endpoint import is_own_address
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -137,7 +137,7 @@ def build_providers(
     found = {signal: find_target(signal, otlp or OtlpSettings(), os.environ) for signal, on in wanted.items() if on}
     targets = {signal: target for signal, target in found.items() if target is not None}
     for target in targets.values():
-        if is_own_address(target, listening):
+        if is_own_address(target.endpoint, target.protocol, listening):
             logger.warning(
                 "OTLP endpoint is our own listener, so what we send goes nowhere; name a collector", extra={"setting": target.origin}
             )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from otel_toolcall_eval.endpoint import OtlpProtocol
     from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.settings.criteria_source import CriteriaSource
 
@@ -52,13 +53,6 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-class OtlpProtocolName(StrEnum):
-    """How OTLP travels."""
-
-    GRPC = "grpc"
-    HTTP = "http/protobuf"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     """Bounds on what is taken in.
@@ -84,7 +78,7 @@ class Export:
 
     enabled: bool = True
     endpoint: str | None = None
-    protocol: OtlpProtocolName | None = None
+    protocol: OtlpProtocol | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

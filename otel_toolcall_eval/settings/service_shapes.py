@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BeforeValidator, Field
 
 from otel_toolcall_eval.assembly.completion import Unit
+from otel_toolcall_eval.endpoint import OtlpProtocol
 from otel_toolcall_eval.settings.fields import Flag, GivenNames, Name, Object, Whatever, choice, schema_of, wrong_kind
-from otel_toolcall_eval.settings.profile import LogFormat, LogLevel, OtlpProtocolName, ShownValues
+from otel_toolcall_eval.settings.profile import LogFormat, LogLevel, ShownValues
 from otel_toolcall_eval.settings.shape import Shape
 from otel_toolcall_eval.settings.units import (  # noqa: TC001 - pydantic reads the annotations at run time
     Duration,
@@ -138,7 +139,7 @@ class OtlpShape(Shape):
     """Where our telemetry goes by OTLP."""
 
     endpoint: Name | None = Field(default=None, description="URL for metrics, logs and traces alike.")
-    protocol: Annotated[OtlpProtocolName, choice(OtlpProtocolName), schema_of(OtlpProtocolName)] | None = Field(
+    protocol: Annotated[OtlpProtocol, choice(OtlpProtocol), schema_of(OtlpProtocol)] | None = Field(
         default=None,
         description="How OTLP travels; without it http/protobuf on port 4318, else grpc.",
     )

@@ -5,7 +5,8 @@ from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
 
-from otel_toolcall_eval.emission.judged_span import context_of, judged_span_context, suppressed_instrumentation
+from otel_toolcall_eval.emission.judged_span import context_of, judged_span_context
+from otel_toolcall_eval.suppression import suppressed_instrumentation
 from tests.emission.reports import SPAN_ID, TRACE_ID, judged_span, report
 
 

@@ -3,16 +3,15 @@ from __future__ import annotations
 import pytest
 
 from otel_toolcall_eval.emission.otlp import (
-    OtlpProtocol,
     OtlpSettings,
     Signal,
     Target,
     find_target,
-    is_own_address,
     log_exporter,
     metric_exporter,
     span_exporter,
 )
+from otel_toolcall_eval.endpoint import OtlpProtocol, is_own_address
 from otel_toolcall_eval.errors import SettingsError
 
 NOTHING = OtlpSettings()
@@ -120,7 +119,7 @@ def _target(endpoint: str, protocol: OtlpProtocol = OtlpProtocol.GRPC, signal: S
     ],
 )
 def test_own_address_is_known(target: Target, listening: tuple[str, int], expected: bool) -> None:  # noqa: FBT001 - a table's column
-    assert is_own_address(target, [listening]) is expected
+    assert is_own_address(target.endpoint, target.protocol, [listening]) is expected
 
 
 @pytest.mark.parametrize("protocol", list(OtlpProtocol))

@@ -11,6 +11,7 @@ import pytest
 from otel_toolcall_eval.assembly.completion import IN_PROCESS_POLICY, CompletionPolicy, Unit
 from otel_toolcall_eval.assembly.span_kinds import RootCondition
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
+from otel_toolcall_eval.endpoint import OtlpProtocol
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.settings.environment import SINGLE_VARIABLES
 from otel_toolcall_eval.settings.service import (
@@ -24,7 +25,6 @@ from otel_toolcall_eval.settings.service import (
     Log,
     LogFormat,
     LogLevel,
-    OtlpProtocolName,
     Profile,
     Settings,
     ShownValues,
@@ -167,7 +167,7 @@ def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
             num_traces=1, limit_bytes=2 * MIB, maximum_trace_size_bytes=3072, span_limit=4, decisions=5, decisions_ns=6 * SECOND_NS
         ),
         intake=Intake(max_request_bytes=7 * MIB, queue_bytes=8 * MIB),
-        export=Export(enabled=True, endpoint="http://collector:4318", protocol=OtlpProtocolName.HTTP),
+        export=Export(enabled=True, endpoint="http://collector:4318", protocol=OtlpProtocol.HTTP),
         emit=Emit(metrics=False, events=False, spans=False),
         show_values=ShownValues.CLIP,
         log=Log(level=LogLevel.DEBUG, format=LogFormat.JSON),
@@ -231,7 +231,7 @@ def test_what_is_left_out_or_null_has_its_default(tmp_path: Path, text: str) -> 
         pytest.param("COMPLETION_IDLE_TIMEOUT", "7", {"completion": CompletionPolicy(idle_timeout_ns=7 * SECOND_NS)}, id="seconds"),
         pytest.param("COMPLETION_SHUTDOWN_TIMEOUT", "1m", {"shutdown_timeout_ns": 60 * SECOND_NS}, id="duration"),
         pytest.param("EXPORT_OTLP_ENDPOINT", "http://a:4317", {"export": Export(endpoint="http://a:4317")}, id="endpoint"),
-        pytest.param("EXPORT_OTLP_PROTOCOL", "grpc", {"export": Export(protocol=OtlpProtocolName.GRPC)}, id="protocol"),
+        pytest.param("EXPORT_OTLP_PROTOCOL", "grpc", {"export": Export(protocol=OtlpProtocol.GRPC)}, id="protocol"),
         pytest.param("EXPORT_OTLP", "off", {"export": Export(enabled=False)}, id="export-off"),
         pytest.param("EMIT_SPANS", "False", {"emit": Emit(spans=False)}, id="emit"),
         pytest.param("EXPLAIN_VALUES", "full", {"show_values": ShownValues.FULL}, id="values"),
@@ -268,7 +268,7 @@ def test_the_environment_goes_before_the_file_and_the_file_before_the_defaults(t
     [
         pytest.param("export: {otlp: off}", {}, Export(enabled=False), id="off"),
         pytest.param("export: {otlp: false}", {}, Export(enabled=False), id="false"),
-        pytest.param("export: {otlp: {protocol: grpc}}", {}, Export(protocol=OtlpProtocolName.GRPC), id="protocol-alone"),
+        pytest.param("export: {otlp: {protocol: grpc}}", {}, Export(protocol=OtlpProtocol.GRPC), id="protocol-alone"),
         pytest.param("export: {otlp: off}", {"EXPORT_OTLP_ENDPOINT": "http://a:1"}, Export(endpoint="http://a:1"), id="on-again"),
         pytest.param(
             "export: {otlp: {endpoint: http://a:1}}",
@@ -277,7 +277,7 @@ def test_the_environment_goes_before_the_file_and_the_file_before_the_defaults(t
             id="off-after-all",
         ),
         pytest.param(
-            "export: {otlp: off}", {"EXPORT_OTLP_PROTOCOL": "grpc"}, Export(enabled=False, protocol=OtlpProtocolName.GRPC), id="still-off"
+            "export: {otlp: off}", {"EXPORT_OTLP_PROTOCOL": "grpc"}, Export(enabled=False, protocol=OtlpProtocol.GRPC), id="still-off"
         ),
     ],
 )
