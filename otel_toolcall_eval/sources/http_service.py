@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.sources.http_answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError
 from otel_toolcall_eval.sources.http_pages import may_see
 from otel_toolcall_eval.wire.replies import Encoding, Signal
+from otel_toolcall_eval.wire.services import HTTP_PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _INLINE_BYTES = 256 << 10
 _PAGE_THREADS = 2
-_SIGNALS = {"/v1/traces": Signal.TRACES, "/v1/metrics": Signal.METRICS, "/v1/logs": Signal.LOGS}
+_SIGNALS = {path: signal for signal, path in HTTP_PATHS.items()}
 _OPEN_PATHS = frozenset({"/livez", "/readyz"})  # probes have no token; these say the names of components at most
 _TRANSPORTS = {Encoding.PROTOBUF: "http/protobuf", Encoding.JSON: "http/json", None: "http"}
 _PACKED = {"": False, "identity": False, "gzip": True, "x-gzip": True}

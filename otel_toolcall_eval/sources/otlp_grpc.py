@@ -22,6 +22,7 @@ from otel_toolcall_eval.sources.grpc_protection import TokenInterceptor, server_
 from otel_toolcall_eval.sources.listening import check_free, shown
 from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_of
 from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, retry_info
+from otel_toolcall_eval.wire.services import GRPC_SERVICES
 from otel_toolcall_eval.wire.unpacking import gunzip, is_packed, too_large
 
 if TYPE_CHECKING:
@@ -34,11 +35,6 @@ TRANSPORT = "grpc"
 
 _logger = logging.getLogger(__name__)
 
-_SERVICES = {
-    Signal.TRACES: "opentelemetry.proto.collector.trace.v1.TraceService",
-    Signal.METRICS: "opentelemetry.proto.collector.metrics.v1.MetricsService",
-    Signal.LOGS: "opentelemetry.proto.collector.logs.v1.LogsService",
-}
 _WORKERS = 4  # decoding holds the interpreter's lock, so more would only wait for each other
 _STREAMS_PER_CONNECTION = 100
 _METADATA_BYTES = 16 << 10
@@ -98,7 +94,7 @@ class GrpcReceiver:
         check_free(self._host, self._asked_port, port_option=self._port_option)
         workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="otlp-grpc")
         server = grpc.server(workers, interceptors=self._interceptors, options=self._options())
-        server.add_generic_rpc_handlers(tuple(self._service(signal) for signal in _SERVICES))
+        server.add_generic_rpc_handlers(tuple(self._service(signal) for signal in GRPC_SERVICES))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         address = shown(self._host, self._asked_port)
         try:
@@ -118,7 +114,7 @@ class GrpcReceiver:
     def set_serving(self, *, serving: bool) -> None:
         """Say what the health service answers, for the whole server and for each OTLP service."""
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-        for service in ("", *_SERVICES.values()):
+        for service in ("", *GRPC_SERVICES.values()):
             self._health.set(service, status)
 
     def stop(self, *, grace_seconds: float) -> None:
@@ -148,7 +144,7 @@ class GrpcReceiver:
         def export(message: bytes, context: grpc.ServicerContext) -> bytes:
             return self._answer(message, signal, context)
 
-        return grpc.method_handlers_generic_handler(_SERVICES[signal], {"Export": grpc.unary_unary_rpc_method_handler(export)})
+        return grpc.method_handlers_generic_handler(GRPC_SERVICES[signal], {"Export": grpc.unary_unary_rpc_method_handler(export)})
 
     def _answer(self, message: bytes, signal: Signal, context: grpc.ServicerContext) -> bytes:
         try:

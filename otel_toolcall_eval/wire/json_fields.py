@@ -7,6 +7,8 @@ Source: OTLP specification, "JSON Protobuf Encoding"; protobuf's JSON mapping, "
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -16,6 +18,7 @@ JsonObject: TypeAlias = Mapping[str, object]
 _DIGITS = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _DOUBLE = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)|NaN", re.ASCII)
+_URL_SAFE = str.maketrans("-_", "+/")
 _NAMES = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
 
 
@@ -107,6 +110,23 @@ def double_of(fields: JsonObject, name: str) -> float:
     if isinstance(value, str) and _DOUBLE.fullmatch(value):
         return float(value)
     raise WrongTypeError(expected="a number", found=value, at=name)
+
+
+def bool_of(fields: JsonObject, name: str) -> bool:
+    """Return a field that holds true or false."""
+    value = fields[name]
+    if isinstance(value, bool):
+        return value
+    raise WrongTypeError(expected="a boolean", found=value, at=name)
+
+
+def base64_of(fields: JsonObject, name: str) -> bytes:
+    """Return a field that holds base64, standard or URL-safe, padded or not, as protobuf's JSON mapping allows."""
+    text = text_of(fields, name).translate(_URL_SAFE).rstrip("=")
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise WrongTypeError(expected="base64 text", found=text, at=name) from None
 
 
 def _float(number: float) -> float:

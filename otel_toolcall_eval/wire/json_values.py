@@ -6,12 +6,20 @@ known keys the last one counts, as in protobuf.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.wire.any_value import MAX_NESTING, NestedTooDeepError
-from otel_toolcall_eval.wire.json_fields import WrongTypeError, as_object, double_of, integer_of, list_of, object_of, text_of
+from otel_toolcall_eval.wire.json_fields import (
+    WrongTypeError,
+    as_object,
+    base64_of,
+    bool_of,
+    double_of,
+    integer_of,
+    list_of,
+    object_of,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +29,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.wire.limits import MemberBudget
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
-_URL_SAFE = str.maketrans("-_", "+/")
 
 
 def attribute_value(attribute: JsonObject, budget: MemberBudget, depth: int = 0, *, name: str = "value") -> Value:
@@ -95,10 +102,7 @@ def _text(any_value: JsonObject) -> Value:
 
 
 def _bool(any_value: JsonObject) -> Value:
-    value = any_value["boolValue"]
-    if isinstance(value, bool):
-        return value
-    raise WrongTypeError(expected="a boolean", found=value, at="boolValue")
+    return bool_of(any_value, "boolValue")
 
 
 def _int(any_value: JsonObject) -> Value:
@@ -110,12 +114,7 @@ def _double(any_value: JsonObject) -> Value:
 
 
 def _bytes(any_value: JsonObject) -> Value:
-    """Read base64, standard or URL-safe, padded or not, as protobuf's JSON mapping allows."""
-    text = text_of(any_value, "bytesValue").translate(_URL_SAFE).rstrip("=")
-    try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        raise WrongTypeError(expected="base64 text", found=text, at="bytesValue") from None
+    return base64_of(any_value, "bytesValue")
 
 
 _READ_SCALAR: Mapping[str, Callable[[JsonObject], Value]] = {

@@ -65,7 +65,8 @@ UNLIMITED = Limits(spans=maxsize, attributes=maxsize, members=maxsize, elements=
 """For recorded files, whose owner decides what they hold."""
 
 
-def _too_many(what: str, limit: int) -> TooLargeError:
+def too_many(what: str, limit: int) -> TooLargeError:
+    """Return the error for a request that holds more than ``limit`` of something."""
     return TooLargeError(where="request", what=f"more than {limit:,} {what}", fix="send smaller batches")
 
 
@@ -83,7 +84,7 @@ class MemberBudget:
         self._left -= 1
         if self._left < 0:
             what = "members of arrays and key-value lists"
-            raise _too_many(what, self._limit)
+            raise too_many(what, self._limit)
 
 
 def check_protobuf(body: bytes, limits: Limits, signals: Signals = SPANS) -> None:
@@ -109,7 +110,7 @@ def check_json(body: bytes, limits: Limits) -> None:
         bare = _JSON_STRING.sub(b"", body)
         if sum(map(bare.count, _JSON_ELEMENTS)) > limits.elements:
             what = "elements"
-            raise _too_many(what, limits.elements)
+            raise too_many(what, limits.elements)
 
 
 class _Walk:
@@ -137,7 +138,7 @@ class _Walk:
                 continue
             self._blocks += 1
             if self._blocks > self._limits.spans:
-                raise _too_many(self._signals.name, self._limits.spans)
+                raise too_many(self._signals.name, self._limits.spans)
             if len(tags) > 1:
                 self._blocks_in(start, stop, tags[1:])
             elif self._into_spans:
@@ -147,4 +148,4 @@ class _Walk:
         for tag, _, _ in fields_of(self._body, position, end):
             self._attributes += tag in self._parts
             if self._attributes > self._limits.attributes:
-                raise _too_many(self._signals.part_names, self._limits.attributes)
+                raise too_many(self._signals.part_names, self._limits.attributes)

@@ -10,7 +10,7 @@ import json
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.wire.varint import LENGTH_DELIMITED, VARINT
+from otel_toolcall_eval.wire.varint import LENGTH_DELIMITED, VARINT, field_of, varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ GRPC_CODES: Mapping[str, int] = {
 }
 """Numbers of the status codes that we answer with. Source: google/rpc/code.proto."""
 
-_RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
+RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 
 
 class Encoding(StrEnum):
@@ -74,11 +74,11 @@ def status_reply(encoding: Encoding, *, code: str, message: str, retry_after_sec
         retry_after_seconds: with it, ``RetryInfo`` is among the details.
     """
     if encoding is Encoding.JSON:
-        details = [] if retry_after_seconds is None else [{"@type": _RETRY_INFO, "retryDelay": f"{retry_after_seconds}s"}]
+        details = [] if retry_after_seconds is None else [{"@type": RETRY_INFO, "retryDelay": f"{retry_after_seconds}s"}]
         return json.dumps({"code": GRPC_CODES[code], "message": message, **({"details": details} if details else {})}).encode()
     status = _integer(1, GRPC_CODES[code]) + _text(2, message)
     if retry_after_seconds is not None:
-        status += _message(3, _text(1, _RETRY_INFO) + _message(2, retry_info(retry_after_seconds)))
+        status += _message(3, _text(1, RETRY_INFO) + _message(2, retry_info(retry_after_seconds)))
     return status
 
 
@@ -92,21 +92,12 @@ def retry_info(seconds: int) -> bytes:
     return _message(1, _integer(1, seconds))
 
 
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:  # noqa: PLR2004 - seven bits a byte
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
 def _integer(field: int, number: int) -> bytes:
-    return _varint(field << 3 | VARINT) + _varint(number)
+    return varint(field << 3 | VARINT) + varint(number)
 
 
 def _message(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | LENGTH_DELIMITED) + _varint(len(content)) + content
+    return field_of(field << 3 | LENGTH_DELIMITED, content)
 
 
 def _text(field: int, text: str) -> bytes:

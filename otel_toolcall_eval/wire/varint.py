@@ -66,3 +66,18 @@ def fields_of(data: bytes, position: int, end: int) -> Iterator[tuple[int, int, 
             what = "a field is longer than what it stands in"
             raise MalformedError(what)
         yield tag, start, position
+
+
+def varint(number: int) -> bytes:
+    """Encode an unsigned integer."""
+    encoded = bytearray()
+    while number > _PAYLOAD:
+        encoded.append(number & _PAYLOAD | _CONTINUES)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def field_of(tag: int, content: bytes) -> bytes:
+    """Encode a length-delimited field."""
+    return varint(tag) + varint(len(content)) + content
