@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.assembly.clocks import clocks_of
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.conversations import CONVERSATION_KEYS, Conversations, conversation_of
+from otel_toolcall_eval.assembly.decisions import DecisionCache
+from otel_toolcall_eval.assembly.limits import AddResult, BufferLimits
 from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.assembly.span_counts import SpanCounts
 from otel_toolcall_eval.assembly.span_kinds import SpanKinds, by_parent
@@ -16,12 +18,12 @@ from otel_toolcall_eval.binding import Binder
 from otel_toolcall_eval.judging import JudgedCalls, failure_of, judge_check
 from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, Label, TraceReport
 from otel_toolcall_eval.model.tool_call import Extraction
-from otel_toolcall_eval.model.trace import Projection, Trigger
+from otel_toolcall_eval.model.trace import Doubt, Projection, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from otel_toolcall_eval.assembly.limits import AddResult, BufferLimits
+    from otel_toolcall_eval.assembly.shed import Shed
     from otel_toolcall_eval.assembly.waiting import Waiting
     from otel_toolcall_eval.judging import CallReader, Evaluators, Survey
     from otel_toolcall_eval.model.criteria import CriteriaSet
@@ -82,6 +84,9 @@ class Pipeline:
         self._keep_unbound = keep_unbound
         self._conversations = Conversations()
         self._bound_names: dict[bytes, tuple[str, ...]] = {}
+        # Half of this is how long an ID is remembered at least, and a trace may be judged for as long as it may be open and revised.
+        keep_ns = 2 * (self._policy.trace_timeout_ns + self._policy.late_span_window_ns)
+        self._overloaded = DecisionCache(capacity=(limits or BufferLimits()).decisions, keep_ns=keep_ns)
         own_keys = frozenset({*CONVERSATION_KEYS, *(key for key, _ in root.attributes)})
         self._own_projection = reader.projection | Projection(keys=own_keys)
         self.projection = self._own_projection | self._binder.projection
@@ -153,6 +158,14 @@ class Pipeline:
         for trace_id in {record.trace_id for record in records if record.trace_id}:
             self._buffer.look_at(trace_id, now_ns=now_ns, after_ns=self._policy.wait_after_root_ns)
 
+    def shed(self, shed: Shed, *, now_ns: int) -> None:
+        """Note what was passed on and will not be taken in. Its traces, open, judged or still to come, are in doubt: OVERLOAD."""
+        for trace_id in shed.trace_ids:
+            self._overloaded.add(trace_id, now_ns=now_ns)
+        self.counts = self.counts.plus(shed.transport, AddResult(received=shed.spans, shed=shed.spans), rejected=shed.rejected)
+        if shed.records:
+            self.logs.shed(received=shed.records, asked=shed.records_asked, transport=shed.transport)
+
     def next_due_ns(self) -> int | None:
         """Return a time before which no trace is due; None if none is open."""
         return self._buffer.next_due_ns()
@@ -195,6 +208,8 @@ class Pipeline:
 
     def _judge_anew(self, trace: Trace) -> TraceReport | None:
         """Judge a trace in the light of what was said of it before; None if nothing else is to be said now."""
+        if len(self._overloaded) and self._overloaded.decided_ns(trace.trace_id) is not None:
+            trace = replace(trace, doubts=(*trace.doubts, Doubt.OVERLOAD))
         given = trace.note if isinstance(trace.note, _Given) else None
         names = self._names_bound_to(trace)
         if given is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from otel_toolcall_eval.assembly.shed import Shed
     from otel_toolcall_eval.assembly.waiting import Waiting
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Span
@@ -54,4 +55,4 @@ class BindRequest:
     names: Sequence[str]
 
 
-WorkItem: TypeAlias = SpanRequest | LogRequest | Question | BindRequest
+WorkItem: TypeAlias = "SpanRequest | LogRequest | Question | BindRequest | Shed"

@@ -14,7 +14,12 @@ from otel_toolcall_eval.errors import OverloadedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from otel_toolcall_eval.assembly.shed import Shed
     from otel_toolcall_eval.work_items import BindRequest, LogRequest, Question, SpanRequest, WorkItem
+
+
+MAX_SHED_TRACES = 100_000
+"""Traces that are noted as shed between two looks of the worker: some 10 MB. Beyond it requests are refused after all."""
 
 
 class WorkQueue:
@@ -35,6 +40,7 @@ class WorkQueue:
         self._bytes = 0
         self._offered = 0
         self._settled = 0
+        self._shed: dict[str, Shed] = {}  # by transport; each is among the items, too
 
     @property
     def stopping(self) -> bool:
@@ -78,6 +84,18 @@ class WorkQueue:
                 self._add(item)
             return not self._stopping
 
+    def put_shed(self, shed: Shed) -> bool:
+        """Let a note of what was passed on wait, beyond the bound; False if the service is stopping, or there are too many traces."""
+        with self._changed:
+            if self._stopping or sum(len(known.trace_ids) for known in self._shed.values()) + len(shed.trace_ids) > MAX_SHED_TRACES:
+                return False
+            known = self._shed.setdefault(shed.transport, shed)
+            if known is shed:
+                self._add(shed)
+            else:
+                known.add(shed)
+            return True
+
     def take(self, seconds_to_wait: Callable[[], float | None]) -> tuple[deque[WorkItem], bool]:
         """Return all that waits, and whether it is the last; waits for it as long as told (None: for ever), or until woken."""
         with self._changed:
@@ -85,6 +103,7 @@ class WorkQueue:
                 self._changed.wait(seconds_to_wait())
             taken, self._items = self._items, deque()
             self._bytes = 0
+            self._shed = {}
             return taken, self._stopping
 
     def settle(self, count: int) -> None:

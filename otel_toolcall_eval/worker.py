@@ -11,8 +11,10 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from otel_toolcall_eval.accounts import counts_of
+from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.notices import Notices
+from otel_toolcall_eval.pipeline import OWN_SCOPE
 from otel_toolcall_eval.work_items import BindRequest, LogRequest, Question, SpanRequest
 from otel_toolcall_eval.work_queue import WorkQueue
 
@@ -147,6 +149,14 @@ class Worker:
         size = ITEM_OVERHEAD_BYTES + decoded.size_bytes
         self._queue.put(LogRequest(records=decoded.records, transport=transport, received=decoded.received, size_bytes=size))
 
+    def shed(self, decoded: DecodedTraces, *, transport: str) -> bool:
+        """Note the spans of a request that there was no room for, so that their traces are judged with a doubt; False if that failed."""
+        return self._queue.put_shed(Shed.of_spans(decoded.spans, decoded.rejected_by, transport=transport, but_scope=OWN_SCOPE))
+
+    def shed_logs(self, decoded: DecodedLogs, *, transport: str) -> bool:
+        """Note the log records of a request that there was no room for, likewise."""
+        return self._queue.put_shed(Shed.of_records(decoded.records, received=decoded.received, transport=transport))
+
     def refuse(self, transport: str, reason: str) -> None:
         """Count a request that a receiver turned away."""
         self._queue.refuse(transport, reason)
@@ -260,6 +270,9 @@ class Worker:
             return
         if isinstance(request, LogRequest):
             self.pipeline.add_logs(request.records, received=request.received, now_ns=now_ns, transport=request.transport)
+            return
+        if isinstance(request, Shed):
+            self.pipeline.shed(request, now_ns=now_ns)
             return
         result = self.pipeline.add(
             request.spans, now_ns=now_ns, transport=request.transport, rejected=request.rejected, open_spans=request.open_spans

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.model.criteria import (
     Check,
     CountCriteria,
@@ -124,6 +126,7 @@ def test_counts_add_up_over_transports() -> None:
         "conflict": 0,
         "late": 0,
         "dropped": 0,
+        "shed": 0,
     }
     assert {what: counts.total(what) for what in ("received", "rejected", "conflict")} == {"received": 6, "rejected": 2, "conflict": 1}
 
@@ -242,3 +245,35 @@ def test_log_record_that_comes_after_the_verdict_makes_the_trace_worth_another_l
     pipe.add_logs([record], received=1, now_ns=20 * second_ns, transport="grpc")
     assert pipe.next_due_ns() == 30 * second_ns
     assert pipe.pop_due(now_ns=30 * second_ns) == []  # and nothing else is to be said
+
+
+def test_traces_that_spans_were_shed_of_are_judged_with_a_doubt_be_they_open_judged_or_still_to_come() -> None:
+    evaluator = NamesEvaluator()
+    pipe = pipeline(criteria_set(), evaluator=evaluator)
+    second = 10**9
+    pipe.add([span(1, trace=1, tool="a")], now_ns=0, transport="grpc")
+    pipe.add([span(1, trace=4, tool="a")], now_ns=0, transport="grpc")
+    (first, untouched) = pipe.pop_due(now_ns=11 * second)
+    assert first.doubts == untouched.doubts == ()
+    pipe.add([span(1, trace=2, tool="a")], now_ns=11 * second, transport="grpc")
+    ids = {number.to_bytes(16) for number in (1, 2, 3)}
+    pipe.shed(Shed(transport="grpc", trace_ids=ids, spans=7, rejected=Counter(end=1)), now_ns=12 * second)
+    pipe.add([span(2, trace=1, tool="b", parent=1), span(1, trace=3, tool="a")], now_ns=13 * second, transport="grpc")
+    pipe.add([span(2, trace=4, tool="b", parent=1)], now_ns=13 * second, transport="grpc")
+    reports = {int.from_bytes(report.trace_id): report for report in pipe.pop_due(now_ns=60 * second)}
+    assert {trace: (report.doubts, report.completeness) for trace, report in reports.items()} == {
+        1: ((Doubt.OVERLOAD,), Completeness.PARTIAL),
+        2: ((Doubt.OVERLOAD,), Completeness.PARTIAL),
+        3: ((Doubt.OVERLOAD,), Completeness.PARTIAL),
+    }
+    assert {report.verdicts[0].label for report in reports.values()} == {Label.INCONCLUSIVE}
+    counts = pipe.counts
+    taken = ("relevant", "ignored", "duplicate", "conflict", "shed", "rejected")
+    assert counts.total("received") == sum(map(counts.total, taken)) == 14
+    assert counts.total("shed") == 7
+
+
+def test_shed_log_records_are_counted() -> None:
+    pipe = pipeline(criteria_set())
+    pipe.shed(Shed(transport="grpc", trace_ids={bytes(15) + b"a"}, records=3, records_asked=1), now_ns=0)
+    assert pipe.logs.counts["received", (("transport", "grpc"),)] == 3

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
+from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
-from otel_toolcall_eval.pipeline import Pipeline
+from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline
+from otel_toolcall_eval.wire.decoded import DecodedTraces
+from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
+from otel_toolcall_eval.work_queue import WorkQueue
 from otel_toolcall_eval.worker import TRACES_AT_A_TIME, Worker
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, PlainSurvey, span
 
@@ -257,3 +261,34 @@ def test_child_process_begins_anew(worker: Worker, emitter: ListEmitter) -> None
     worker.offer_spans([span(1, trace=2)], transport="test")
     assert worker.shutdown(TIMEOUT_SECONDS)
     assert [report.trace_id[-1] for report in emitter.reports] == [2]
+
+
+def test_what_is_shed_is_noted_beyond_the_bound_in_one_item_for_each_transport_and_counted() -> None:
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], queue_bytes=1)
+    worker.offer_spans([span(1)], transport="grpc")
+    with pytest.raises(OverloadedError):
+        worker.offer_spans([span(2)], transport="grpc")
+    for number in range(3):
+        decoded = DecodedTraces(spans=(span(number + 2), span(9, scope=OWN_SCOPE)), rejected_by={"end": 1})
+        assert worker.shed(decoded, transport="grpc")
+    assert worker.shed_logs(DecodedLogs(received=4), transport="http/json")
+    worker.start()
+    assert worker.flush(TIMEOUT_SECONDS)
+    counts = worker.counts()
+    grpc = (("transport", "grpc"),)
+    assert counts["toolcall_eval.spans.received", grpc] == 7
+    assert counts["toolcall_eval.spans.shed", grpc] == 3
+    assert counts["toolcall_eval.spans.rejected", (*grpc, ("reason", "end"))] == 3
+    assert counts["toolcall_eval.log_records.received", (("transport", "http/json"),)] == 4
+    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert not worker.shed(decoded, transport="grpc")
+
+
+def test_notes_of_what_is_shed_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otel_toolcall_eval.work_queue.MAX_SHED_TRACES", 2)
+    queue = WorkQueue(1)
+    notes = [Shed(transport=transport, trace_ids={bytes([number])}) for number, transport in enumerate(("grpc", "http/json", "grpc"))]
+    assert [queue.put_shed(note) for note in notes] == [True, True, False]
+    taken, _ = queue.take(lambda: 0.0)
+    assert list(taken) == notes[:2]
+    assert queue.put_shed(notes[2])

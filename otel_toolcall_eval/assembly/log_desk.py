@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.log_record import JoinedLogs, LogRecord
     from otel_toolcall_eval.model.trace import Span, Trace
 
+_OVERLOAD = (("reason", "overload"),)
+
 LogCount = tuple[str, tuple[tuple[str, str], ...]]
 """What is counted, and attributes."""
 
@@ -68,6 +70,14 @@ class LogDesk:
             self._taken[what, by_transport] = self._taken.get((what, by_transport), 0) + number
         self.pass_time(now_ns=now_ns)
         self._store.add(kept, now_ns=now_ns)
+        self._count()
+
+    def shed(self, *, received: int, asked: int, transport: str) -> None:
+        """Count the records of requests that were passed on and not taken in; ``asked`` of them somebody asks for."""
+        by_transport = (("transport", transport),)
+        taken = (("received", by_transport, received), ("ignored", by_transport, received - asked), ("dropped", _OVERLOAD, asked))
+        for what, attributes, number in taken:
+            self._taken[what, attributes] = self._taken.get((what, attributes), 0) + number
         self._count()
 
     def pass_time(self, *, now_ns: int) -> None:

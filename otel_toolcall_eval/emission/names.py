@@ -224,6 +224,7 @@ SPANS_LATE: Final = _spans("late", "Spans that came after their trace was decide
 SPANS_DROPPED: Final = _spans(
     "dropped", "Spans that were not kept, to stay within the bounds; they are counted as relevant or ignored too."
 )
+SPANS_SHED: Final = _spans("shed", "Spans that were passed on unjudged, because evaluation was behind; verdicts say so.")
 SPANS_DUPLICATE: Final = _spans("duplicate", "Second copies of spans.")
 SPANS_CONFLICT: Final = _spans("conflict", "Second spans with the ID of another one and other content.")
 SPANS_REJECTED: Final = _spans("rejected", "Spans that could not be used; the sender was told.", REASON)
@@ -281,6 +282,7 @@ OBSERVED: Final = (
     SPANS_IGNORED,
     SPANS_LATE,
     SPANS_DROPPED,
+    SPANS_SHED,
     SPANS_DUPLICATE,
     SPANS_CONFLICT,
     SPANS_REJECTED,

@@ -150,6 +150,7 @@ class Doubt(StrEnum):
     OPEN_SPANS = "open_spans"
     SPAN_LIMIT = "span_limit"
     EVICTED = "evicted"
+    OVERLOAD = "overload"  # spans or log records were passed on unjudged, because evaluation was behind
     SHUTDOWN = "shutdown"
     VALUE_TRUNCATED = "value_truncated"
     VALUE_REDACTED = "value_redacted"

@@ -80,3 +80,16 @@ def test_a_part_of_a_trace_does_not_end_the_wait_of_the_others() -> None:
     assert (joiner.asked, desk.size_bytes) == ([False], 10)
     desk.clear()
     assert desk.size_bytes == 0
+
+
+def test_shed_records_are_counted_as_dropped_and_nothing_else_changes() -> None:
+    desk = LogDesk(EveryJoiner())
+    desk.shed(received=5, asked=2, transport="grpc")
+    desk.shed(received=1, asked=0, transport="grpc")
+    by_transport = (("transport", "grpc"),)
+    assert {key: number for key, number in desk.counts.items() if number} == {
+        ("received", by_transport): 6,
+        ("ignored", by_transport): 4,
+        ("dropped", (("reason", "overload"),)): 2,
+    }
+    assert desk.size_bytes == 0

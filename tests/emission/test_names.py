@@ -41,6 +41,7 @@ DESIGN = [
     pytest.param("toolcall_eval.spans.relevant", "observable counter", "{span}", _TRANSPORT, id="spans.relevant"),
     pytest.param("toolcall_eval.spans.ignored", "observable counter", "{span}", _TRANSPORT, id="spans.ignored"),
     pytest.param("toolcall_eval.spans.late", "observable counter", "{span}", _TRANSPORT, id="spans.late"),
+    pytest.param("toolcall_eval.spans.shed", "observable counter", "{span}", _TRANSPORT, id="spans.shed"),
     pytest.param("toolcall_eval.spans.dropped", "observable counter", "{span}", _TRANSPORT, id="spans.dropped"),
     pytest.param("toolcall_eval.spans.duplicate", "observable counter", "{span}", _TRANSPORT, id="spans.duplicate"),
     pytest.param("toolcall_eval.spans.conflict", "observable counter", "{span}", _TRANSPORT, id="spans.conflict"),
