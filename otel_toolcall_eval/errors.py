@@ -92,5 +92,9 @@ class OverloadedError(IntakeError):
     retry_after_seconds = 1
 
 
+class ForwardQueueFullError(OverloadedError):
+    """What is to be passed on has no room: 503, UNAVAILABLE, resend after a delay."""
+
+
 class EmissionError(ToolCallEvalError):
     """A report could not be emitted: counted, and the next trace goes on."""

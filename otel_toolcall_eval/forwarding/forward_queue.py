@@ -1,0 +1,225 @@
+"""What waits to be passed on, bounded by bytes.
+
+Room is reserved before anything is done with a request, so that one that can't be passed on is refused whole. Requests go in the order in
+which they came, but for those that are tried again; order is not promised. Rejected: one queue for each sender, where one slow request
+would hold up others at random.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from otel_toolcall_eval.errors import ForwardQueueFullError
+from otel_toolcall_eval.forwarding.backoff import Gate, asked_ns, backoff_ns
+from otel_toolcall_eval.forwarding.delivery import Delivered, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from otel_toolcall_eval.forwarding.delivery import Outcome, Parcel, TryAgain
+
+DELIVERED: Final = "delivered"
+REFUSED: Final = "refused"
+EXPIRED: Final = "expired"
+LOST: Final = "lost"
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """A parcel on its way.
+
+    Attributes:
+        room_bytes: what it takes of the bound.
+        put_ns: when it was put in.
+        first_ns: when it was first tried; None if it wasn't.
+        began_ns: when it was last tried.
+    """
+
+    parcel: Parcel
+    room_bytes: int
+    put_ns: int
+    first_ns: int | None = None
+    began_ns: int = 0
+    tries: int = 0
+
+
+class ForwardQueue:
+    """One condition guards all of it. Any thread puts in, the senders take out."""
+
+    def __init__(self, *, limit_bytes: int, max_elapsed_ns: int, clock: Callable[[], int], random: Callable[[], float]) -> None:
+        """Start empty.
+
+        Args:
+            limit_bytes: of all that is reserved; a single request larger than this still fits into an empty queue.
+            max_elapsed_ns: since it was first tried, until a request is given up.
+            clock: monotonic nanoseconds.
+            random: from 0 to 1.
+        """
+        self._limit_bytes = limit_bytes
+        self._max_elapsed_ns = max_elapsed_ns
+        self._clock = clock
+        self._random = random
+        self._changed = threading.Condition()
+        # Guarded by _changed:
+        self._gate = Gate(random)
+        self._waiting: list[tuple[int, int, Entry]] = []  # by when each is due, then in order
+        self._under_way = 0
+        self._number = 0
+        self._bytes = 0
+        self._held_bytes = 0
+        self._wanted_bytes = 0  # what was last refused; 0 if it would fit now
+        self._stopping = False
+        self._cut = False
+        self._results: Counter[tuple[str, str]] = Counter()
+        self._retries: Counter[str] = Counter()
+
+    @property
+    def is_full(self) -> bool:
+        """True while what was refused last would be refused again."""
+        with self._changed:
+            return self._wanted_bytes > 0
+
+    @property
+    def failures(self) -> int:
+        """Return how often the downstream failed in a row."""
+        with self._changed:
+            return self._gate.failures
+
+    @property
+    def size_bytes(self) -> int:
+        """Return what is reserved."""
+        with self._changed:
+            return self._bytes
+
+    def counts(self) -> tuple[Mapping[tuple[str, str], int], Mapping[str, int]]:
+        """Return the numbers of requests by result and signal, and of repeated tries by signal."""
+        with self._changed:
+            return dict(self._results), dict(self._retries)
+
+    def reserve(self, room_bytes: int) -> None:
+        """Reserve room; raises ForwardQueueFullError if there is none, or the service is stopping."""
+        with self._changed:
+            if self._stopping or (self._bytes > self._held_bytes and self._bytes + room_bytes > self._limit_bytes):
+                self._wanted_bytes = 0 if self._stopping else room_bytes
+                what = "the service is stopping" if self._stopping else "the queue of requests to pass on is full"
+                raise ForwardQueueFullError(where="request", what=what, fix="send the request again after a moment")
+            self._bytes += room_bytes
+
+    def release(self, room_bytes: int) -> None:
+        """Give up room that was reserved."""
+        with self._changed:
+            self._free(room_bytes)
+
+    def hold(self, room_bytes: int) -> None:
+        """Note that so much of what is reserved (less, if negative) waits for something else than the downstream."""
+        with self._changed:
+            self._held_bytes += room_bytes
+
+    def put(self, parcel: Parcel, *, room_bytes: int, more_bytes: int = 0) -> None:
+        """Put a parcel into room that was reserved; ``more_bytes`` are taken beyond it, whether or not there is room."""
+        with self._changed:
+            self._bytes += more_bytes
+            now_ns = self._clock()
+            entry = Entry(parcel=parcel, room_bytes=room_bytes + more_bytes, put_ns=now_ns)
+            if self._cut:  # nobody will send it
+                self._finish(entry, LOST)
+                return
+            self._push(entry, due_ns=now_ns)
+
+    def take(self, timeout_seconds: float | None = None) -> Entry | None:
+        """Return what is to be sent next, once it is due; None if nothing is in time, or for ever after ``stop``."""
+        with self._changed:
+            end_ns = None if timeout_seconds is None else self._clock() + round(timeout_seconds * 1e9)
+            while not self._cut:
+                now_ns = self._clock()
+                wait_ns = self._wait_ns(now_ns)
+                if wait_ns == 0:
+                    return self._pop(now_ns)
+                if end_ns is not None:
+                    if now_ns >= end_ns:
+                        return None
+                    wait_ns = end_ns - now_ns if wait_ns is None else min(wait_ns, end_ns - now_ns)
+                self._changed.wait(None if wait_ns is None else wait_ns / 1e9)
+            return None
+
+    @property
+    def is_cut(self) -> bool:
+        """True once nothing is sent any more."""
+        return self._cut
+
+    def settle(self, entry: Entry, outcome: Outcome) -> str | None:
+        """Note what became of a parcel; returns its result, None if it is to be tried again."""
+        with self._changed:
+            self._under_way -= 1
+            now_ns = self._clock()
+            if isinstance(outcome, Delivered | Refused):
+                self._gate.answered()
+                return self._finish(entry, DELIVERED if isinstance(outcome, Delivered) else REFUSED)
+            self._gate.failed(began_ns=entry.began_ns, now_ns=now_ns, after_seconds=outcome.after_seconds)
+            return self._again(entry, outcome, now_ns)
+
+    def refuse_more(self) -> None:
+        """Reserve nothing any more."""
+        with self._changed:
+            self._stopping = True
+
+    def stop(self, timeout_seconds: float) -> int:
+        """Take nothing more, wait until all is sent or time is up, and return how many requests are left, which are counted as lost."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._waiting and not self._under_way, timeout_seconds)
+            self._cut = True
+            left = len(self._waiting) + self._under_way
+            for _, _, entry in self._waiting:
+                self._finish(entry, LOST)
+            self._waiting.clear()
+            self._changed.notify_all()
+            return left
+
+    def _again(self, entry: Entry, outcome: TryAgain, now_ns: int) -> str | None:
+        if self._cut:
+            return self._finish(entry, LOST)
+        if now_ns - (entry.first_ns or now_ns) >= self._max_elapsed_ns:
+            return self._finish(entry, EXPIRED)
+        self._retries[entry.parcel.signal.name.lower()] += 1
+        self._push(entry, due_ns=now_ns + max(backoff_ns(entry.tries, self._random), asked_ns(outcome.after_seconds)))
+        return None
+
+    def _wait_ns(self, now_ns: int) -> int | None:
+        """Return how long nothing can be sent; None: until something changes."""
+        if not self._waiting or self._gate.waits_for_probe:
+            return None
+        due_ns = self._waiting[0][0]
+        if self._gate.failures:
+            due_ns = max(due_ns, self._gate.opens_ns)
+        return max(0, due_ns - now_ns)
+
+    def _pop(self, now_ns: int) -> Entry:
+        _, _, entry = heapq.heappop(self._waiting)
+        entry.began_ns = now_ns
+        entry.first_ns = now_ns if entry.first_ns is None else entry.first_ns
+        entry.tries += 1
+        self._under_way += 1
+        self._gate.passed()
+        return entry
+
+    def _push(self, entry: Entry, *, due_ns: int) -> None:
+        self._number += 1
+        heapq.heappush(self._waiting, (due_ns, self._number, entry))
+        self._changed.notify_all()
+
+    def _finish(self, entry: Entry, result: str) -> str:
+        self._results[result, entry.parcel.signal.name.lower()] += 1
+        self._free(entry.room_bytes)
+        return result
+
+    def _free(self, room_bytes: int) -> None:
+        self._bytes -= room_bytes
+        if self._bytes <= self._held_bytes or self._bytes + self._wanted_bytes <= self._limit_bytes:
+            self._wanted_bytes = 0
+        self._changed.notify_all()

@@ -1,0 +1,235 @@
+"""Passes requests on: takes them in with their room reserved, and sends them from threads of its own.
+
+Senders are threads, a few: one request at a time would wait for each answer in turn, and many would only queue at the downstream.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from otel_toolcall_eval.forwarding.delivery import Delivered, Parcel, Refused, TryAgain
+from otel_toolcall_eval.forwarding.episodes import Episodes
+from otel_toolcall_eval.forwarding.forward_queue import DELIVERED, EXPIRED, ForwardQueue
+from otel_toolcall_eval.suppression import suppressed_instrumentation
+from otel_toolcall_eval.wire.cut_roots import Additions
+from otel_toolcall_eval.wire.replies import Encoding, Signal
+from otel_toolcall_eval.wire.transcoding import to_protobuf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from otel_toolcall_eval.forwarding.delivery import Client, Outcome
+    from otel_toolcall_eval.forwarding.forward_queue import Entry
+    from otel_toolcall_eval.forwarding.held_roots import HeldRoot, HeldRoots, Leaving
+    from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.model.trace import Attributes, Span, SpanEvent
+
+    Counts = dict[tuple[str, tuple[tuple[str, str], ...]], int]
+
+SENDERS: Final = 4
+ENTRY_BYTES: Final = 500
+"""What a request that waits takes beside its body."""
+
+_LOOK_SECONDS: Final = 1.0  # how often roots that have waited too long are looked for
+_END_SECONDS: Final = 5.0
+
+
+class Forwarder:
+    """Passes on what was received. Start it once; ``reserve``, ``settle`` and ``counts`` may be called from any thread."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        queue_bytes: int,
+        max_elapsed_seconds: float,
+        roots: HeldRoots | None = None,
+        on_delivered: Callable[[float], None] | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            client: speaks to the downstream.
+            queue_bytes: what may wait, roots that are held included.
+            max_elapsed_seconds: since it was first tried, until a request is given up.
+            roots: holds root spans back until their verdicts; None sends all at once.
+            on_delivered: is told, for each request that was delivered, how many seconds it waited. Called from several threads.
+            clock: monotonic nanoseconds.
+        """
+        self._client = client
+        self._roots = roots
+        self._on_delivered = on_delivered
+        self._clock = clock
+        self._queue = ForwardQueue(
+            limit_bytes=queue_bytes, max_elapsed_ns=round(max_elapsed_seconds * 1e9), clock=clock, random=random.random
+        )
+        self._episodes = Episodes(client.shown)
+        self._senders: list[threading.Thread] = []
+        self._stopped: bool | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """True while senders are asked to come again, since the downstream does not keep up."""
+        return self._queue.is_full
+
+    @property
+    def alive(self) -> bool:
+        """True unless a sender has died."""
+        return all(sender.is_alive() for sender in self._senders)
+
+    def start(self) -> None:
+        """Start the senders."""
+        self._client.start()
+        self._senders = [threading.Thread(target=self._run, name=f"otlp-forward-{number}", daemon=True) for number in range(SENDERS)]
+        for sender in self._senders:
+            sender.start()
+
+    def reserve(self, body: bytes, encoding: Encoding, signal: Signal, spans: Iterable[Span] = ()) -> Passage:
+        """Reserve room for a request. Either of the passage's methods is to be called.
+
+        Args:
+            body: of the request, unpacked.
+            encoding: the body's.
+            signal: what it carries.
+            spans: the usable ones of a trace request.
+
+        Raises:
+            ForwardQueueFullError: there is no room.
+            DecodeError: it is to be transcoded, and can't be.
+        """
+        if encoding is Encoding.JSON and not self._client.takes_json:
+            body, encoding = to_protobuf(body, signal), Encoding.PROTOBUF
+        parcel = Parcel(signal=signal, encoding=encoding, body=body)
+        roots: Sequence[HeldRoot] = ()
+        if self._roots is not None and signal is Signal.TRACES:
+            parcel, roots = self._roots.cut(parcel, spans)
+        own_bytes = len(parcel.body) + ENTRY_BYTES
+        held_bytes = sum(held.room_bytes for held in roots)
+        try:
+            self._queue.reserve(own_bytes + held_bytes)
+        except Exception:
+            self._episodes.full(is_full=self._queue.is_full)
+            raise
+        if self._roots is not None and roots:
+            self._queue.hold(held_bytes)
+            self._send(self._roots.admit(roots))
+        return Passage(self, parcel, own_bytes=own_bytes, roots=roots)
+
+    def commit(self, passage: Passage, *, judged: bool) -> None:
+        """Send what was reserved for."""
+        if passage.parcel.body:
+            self._queue.put(passage.parcel, room_bytes=passage.own_bytes)
+        else:
+            self._queue.release(passage.own_bytes)
+        if self._roots is not None and passage.roots:
+            self._send(self._roots.commit(passage.roots, judged=judged))
+
+    def cancel(self, passage: Passage) -> None:
+        """Forget what was reserved for."""
+        held_bytes = sum(held.room_bytes for held in passage.roots)
+        if self._roots is not None and passage.roots:
+            self._roots.cancel(passage.roots)
+            self._queue.hold(-held_bytes)
+        self._queue.release(passage.own_bytes + held_bytes)
+
+    def settle(self, report: TraceReport, *, attributes: Attributes, events: tuple[SpanEvent, ...]) -> bool:
+        """Let the roots of a judged trace go; returns True if ``events`` go out on the judged span itself."""
+        if self._roots is None:
+            return False
+        span_id = None if report.judged_span is None else report.judged_span.span_id
+        additions = Additions(attributes=attributes, events=events) if events else None
+        attached, leaving = self._roots.settle(report.trace_id, span_id, additions)
+        self._send(leaving)
+        return attached
+
+    def counts(self) -> Counts:
+        """Return what happened since the start: instrument name and attributes to a number."""
+        results, retries = self._queue.counts()
+        found: Counts = {("toolcall_eval.forward.queue", ()): self._queue.size_bytes}
+        for (result, signal), number in results.items():
+            found["toolcall_eval.forward.requests", (("result", result), ("signal", signal))] = number
+        for signal, number in retries.items():
+            found["toolcall_eval.forward.retries", (("signal", signal),)] = number
+        for signal, number in self._episodes.rejected.items():
+            found["toolcall_eval.forward.rejected", (("signal", signal),)] = number
+        if self._roots is not None:
+            for result, number in self._roots.counts.items():
+                found["toolcall_eval.forward.roots", (("result", result),)] = number
+        return found
+
+    def stop(self, timeout_seconds: float) -> bool:
+        """Take nothing more, send what waits within the time given, and end; False if something was left, which is counted and told."""
+        if self._stopped is not None:
+            return self._stopped
+        self._queue.refuse_more()
+        if self._roots is not None:
+            self._send(self._roots.clear())
+        left = self._queue.stop(timeout_seconds if self._senders else 0.0)
+        self._client.close()
+        for sender in self._senders:
+            sender.join(_END_SECONDS)
+        self._episodes.left(left)
+        self._stopped = not left
+        return self._stopped
+
+    def _send(self, leaving: Iterable[Leaving]) -> None:
+        for each in leaving:
+            self._queue.hold(-each.room_bytes)
+            self._queue.put(each.parcel, room_bytes=each.room_bytes, more_bytes=each.more_bytes)
+
+    def _run(self) -> None:
+        with suppressed_instrumentation():
+            while not self._queue.is_cut:
+                if self._roots is None:
+                    entry = self._queue.take()
+                else:
+                    self._send(self._roots.expire())
+                    entry = self._queue.take(_LOOK_SECONDS)
+                if entry is not None:
+                    self._settle(entry, self._sent(entry.parcel))
+
+    def _sent(self, parcel: Parcel) -> Outcome:
+        try:
+            return self._client.send(parcel)
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the thread; its text may hold what was sent
+            return TryAgain(code=type(error).__qualname__)
+
+    def _settle(self, entry: Entry, outcome: Outcome) -> None:
+        result = self._queue.settle(entry, outcome)
+        signal = entry.parcel.signal
+        if isinstance(outcome, Delivered):
+            self._episodes.delivered(signal, rejected=outcome.rejected)
+        elif isinstance(outcome, Refused):
+            self._episodes.refused(signal, outcome.code)
+        else:
+            self._episodes.failing(outcome.code, in_a_row=self._queue.failures)
+        self._episodes.full(is_full=self._queue.is_full)
+        if result == DELIVERED and self._on_delivered is not None:
+            self._on_delivered((self._clock() - entry.put_ns) / 1e9)
+        if result == EXPIRED:
+            self._episodes.expired()
+
+
+class Passage:
+    """Room that is reserved for one request."""
+
+    __slots__ = ("_forwarder", "own_bytes", "parcel", "roots")
+
+    def __init__(self, forwarder: Forwarder, parcel: Parcel, *, own_bytes: int, roots: Sequence[HeldRoot]) -> None:
+        """Keep what is to be sent: now the parcel, later the roots."""
+        self._forwarder = forwarder
+        self.parcel = parcel
+        self.own_bytes = own_bytes
+        self.roots = roots
+
+    def commit(self, *, judged: bool) -> None:
+        """Pass the request on; ``judged`` is False if nobody will give a verdict on its spans."""
+        self._forwarder.commit(self, judged=judged)
+
+    def cancel(self) -> None:
+        """Let go of the room: the request was refused."""
+        self._forwarder.cancel(self)
