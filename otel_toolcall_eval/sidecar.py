@@ -35,6 +35,9 @@ Polling sees what a Kubernetes ConfigMap does (a link is swapped), which inotify
 DRAIN_SHARE = 0.3
 """Of the shutdown time, for requests that are under way; the rest is for judging and sending."""
 
+FORWARD_SHARE = 0.6
+"""Of what is left once all is judged, for passing on what waits; the rest is for sending our own telemetry."""
+
 Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
@@ -87,6 +90,8 @@ class Sidecar:
         """
         self.parts.worker.start()
         try:
+            if self.parts.forwarder is not None:
+                self.parts.forwarder.start()
             for receiver in self.parts.receivers.listening:
                 receiver.start()
         except BaseException:
@@ -135,6 +140,8 @@ class Sidecar:
         for receiver in self.parts.receivers.listening:
             receiver.stop(grace_seconds=max(0.0, min(timeout_seconds * DRAIN_SHARE, deadline - time.monotonic())))
         judged = self.parts.worker.shutdown(max(0.0, deadline - time.monotonic()))
+        if self.parts.forwarder is not None:  # behind the verdicts, which roots wait for; before the last metrics, which count what is lost
+            judged &= self.parts.forwarder.stop(max(0.0, deadline - time.monotonic()) * FORWARD_SHARE)
         sent = self.parts.providers.shutdown(max(0.1, deadline - time.monotonic()))
         return judged and sent
 
@@ -166,10 +173,16 @@ class Sidecar:
     def _problems(self) -> Sequence[str]:
         if self._draining:
             return ["draining"]
-        return self._dead() if self._started else ["starting"]
+        if not self._started:
+            return ["starting"]
+        forwarder = self.parts.forwarder
+        return [*self._dead(), *(["forward queue"] if forwarder is not None and forwarder.is_full else [])]
 
     def _dead(self) -> Sequence[str]:
-        return [] if self.parts.worker.alive or not self._started or self._draining else ["worker"]
+        if not self._started or self._draining:
+            return []
+        parts = {"worker": self.parts.worker, "forwarding": self.parts.forwarder}
+        return [name for name, part in parts.items() if part is not None and not part.alive]
 
 
 def criteria_fingerprint(settings: Settings) -> Fingerprint:

@@ -31,6 +31,7 @@ from otel_toolcall_eval.settings.dialect_file import build_extractor
 from otel_toolcall_eval.sources.log_processor import LogSource
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from otel_toolcall_eval.sources.span_processor import SpanSource
+from otel_toolcall_eval.wiring_forwarding import AllCounts, build_client, build_forwarder
 from otel_toolcall_eval.worker import Worker
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.emission.providers import Providers
     from otel_toolcall_eval.errors import Problem
+    from otel_toolcall_eval.forwarding.forwarder import Forwarder
     from otel_toolcall_eval.judging import Evaluators
     from otel_toolcall_eval.receivers import Receivers
     from otel_toolcall_eval.settings.service import Settings
@@ -78,6 +80,7 @@ class SidecarParts:
     receivers: Receivers
     providers: Providers
     criteria: LoadedCriteria
+    forwarder: Forwarder | None = None
 
 
 def own_version() -> str:
@@ -144,6 +147,7 @@ def build_sidecar(
         raise SettingsError(where="serve", what=what, fix="pip install --upgrade 'otel-toolcall-eval[sidecar]'") from error
     criteria = load_criteria(settings.criteria)
     pipeline = build_pipeline(settings, criteria, keep_unbound=settings.listen.control is not None)
+    client = build_client(settings, version=own_version())  # before the providers: if it can't be built, no threads are left behind
     export, emit = settings.export, settings.emit
     listening = [(listener.address.host, listener.address.port) for listener in settings.listen.listeners.values()]
     providers = build_providers(
@@ -155,11 +159,17 @@ def build_sidecar(
         listening=listening,
     )
     metrics = MetricsEmitter(providers.meter_provider) if emit.metrics else None
-    events = EventsEmitter(providers.logger_provider, providers.tracer_provider, explain_values=ExplainValues(settings.show_values.value))
+    forwarder = build_forwarder(client, settings, on_delivered=metrics.passed_on if metrics else None)
+    events = EventsEmitter(
+        providers.logger_provider,
+        providers.tracer_provider,
+        explain_values=ExplainValues(settings.show_values.value),
+        roots=forwarder if settings.forward.attach_to_root else None,
+    )
     emitters: list[Emitter] = [emitter for emitter in (metrics, events, console) if emitter is not None]
     worker = Worker(pipeline, emitters, queue_bytes=settings.intake.queue_bytes, on_late_span=metrics.late_span if metrics else None)
-    observe(providers.meter_provider, worker)
-    intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection, logs=worker)
+    observe(providers.meter_provider, AllCounts(worker, forwarder))
+    intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection, logs=worker, forward=forwarder, shedder=worker)
 
     def render(accept: str) -> tuple[bytes, str]:
         page = providers.page.render(accept)
@@ -172,7 +182,7 @@ def build_sidecar(
         "/debug/traces": json_page(lambda: worker.waiting(limit=MAX_SHOWN, timeout_seconds=ANSWER_SECONDS).document()),
     }
     receivers = build_receivers(settings, worker=worker, intake=intake, pages=pages)
-    return SidecarParts(worker=worker, receivers=receivers, providers=providers, criteria=criteria)
+    return SidecarParts(worker=worker, receivers=receivers, providers=providers, criteria=criteria, forwarder=forwarder)
 
 
 def build_span_source(

@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sidecar",),
     ("api", "processor"),
     ("wiring",),
-    ("receivers",),
+    ("receivers", "wiring_forwarding"),
     ("sources", "settings", "forwarding", "emission"),
     ("worker",),
     ("accounts", "endpoint", "notices", "suppression", "work_queue"),

@@ -67,6 +67,7 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
     """Return what somebody who has just started a sidecar wants to know, next steps included."""
     settings, sets = sidecar.settings, sidecar.parts.criteria.sets
     targets = sidecar.parts.providers.targets.values()
+    forward = settings.forward.endpoint
     shown = sorted({without_credentials(target.endpoint) for target in targets})
     names = ", ".join(found.name for found in sets[:SHOWN_SETS]) + (", ..." if len(sets) > SHOWN_SETS else "")
     where = ", ".join(str(source.path) for source in settings.criteria)
@@ -83,6 +84,8 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
         f"  judges    a trace {wait:g} s after its root span and its last span",
         f"  scores    {url}/metrics" + (f"; OTLP to {', '.join(shown)}" if shown else "; not sent by OTLP"),
     ]
+    if forward is not None:
+        lines.append(f"  passes on all that it receives to {without_credentials(forward)}")
     steps = []
     if not sets:
         steps.append("give criteria: --criteria PATH (to copy from: `otel-toolcall-eval demo` shows where its own lie)")

@@ -7,7 +7,7 @@ that it never makes a trace longer; when the verdict was given stands in an attr
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.trace import SpanKind
@@ -16,6 +16,7 @@ from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.attributes import ExplainValues, event_attributes, span_attributes, span_events
 from otel_toolcall_eval.emission.deadline import Flusher
 from otel_toolcall_eval.emission.judged_span import context_of, judged_span_context
+from otel_toolcall_eval.model.trace import SpanEvent
 from otel_toolcall_eval.suppression import suppressed_instrumentation
 
 if TYPE_CHECKING:
@@ -27,8 +28,20 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.emission.attributes import EventAttributes
     from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.model.trace import Attributes
 
 _LATEST_UNIX_NS: Final = 2**63 - 1  # OTLP holds 64 bits without sign; most backends read them with one
+
+
+class RootKeeper(Protocol):
+    """Keeps root spans back until their verdicts."""
+
+    def settle(self, report: TraceReport, *, attributes: Attributes, events: tuple[SpanEvent, ...]) -> bool:
+        """Let the roots of the report's trace go; True if attributes and events go out on the judged span itself.
+
+        Called for every report; without events for one without verdicts.
+        """
+        ...
 
 
 class EventsEmitter:
@@ -44,6 +57,7 @@ class EventsEmitter:
         *,
         explain_values: ExplainValues = ExplainValues.OFF,
         judged_span_is_remote: bool = True,
+        roots: RootKeeper | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         """Choose where events go; both providers stay the caller's, are flushed and never shut down.
@@ -53,12 +67,14 @@ class EventsEmitter:
             tracer_provider: for the span; None for none.
             explain_values: whether explanations may show recorded arguments and outputs.
             judged_span_is_remote: False inside the agent's own process.
+            roots: is offered the span events first; what it does not take goes on a span of ours.
             clock: Unix time in nanoseconds, for the time of the verdicts.
         """
         self._logger: Logger | None = logger_provider.get_logger(names.SCOPE_NAME) if logger_provider else None
         self._tracer: Tracer | None = tracer_provider.get_tracer(names.SCOPE_NAME) if tracer_provider else None
         self._explain_values = explain_values
         self._is_remote = judged_span_is_remote
+        self._roots = roots
         self._clock = clock
         # In the agent's process it is the tracer provider that flushes us, and it comes to its exporters next: flushing it from here
         # would go round in a circle.
@@ -68,7 +84,9 @@ class EventsEmitter:
 
     def emit(self, report: TraceReport) -> None:
         """Emit the report's verdicts; nothing for a trace that no criteria apply to."""
-        if report.unbound or (self._logger is None and self._tracer is None):
+        if report.unbound or (self._logger is None and self._tracer is None and self._roots is None):
+            if self._roots is not None:
+                self._roots.settle(report, attributes={}, events=())
             return
         now_unix_ns = self._clock()
         attributes = [event_attributes(report, verdict, values=self._explain_values) for verdict in report.verdicts]
@@ -78,7 +96,8 @@ class EventsEmitter:
             if self._logger is not None:
                 _emit_logs(self._logger, attributes, context, now_unix_ns)
             # Without a judged span, as in executions that were put together by hand, our span would be a new trace of its own.
-            if self._tracer is not None and judged.is_valid:
+            is_on_root = self._roots is not None and _settle(self._roots, report, attributes, now_unix_ns)
+            if self._tracer is not None and judged.is_valid and not is_on_root:
                 _emit_span(self._tracer, report, attributes, context, now_unix_ns)
 
     def flush(self, timeout_seconds: float) -> bool:
@@ -90,6 +109,25 @@ class EventsEmitter:
 
         A flush here would take all the time that there is if the collector is dead, and leave none for the others.
         """
+
+
+def _settle(roots: RootKeeper, report: TraceReport, attributes: Sequence[EventAttributes], now_unix_ns: int) -> bool:
+    time_unix_ns = _time_of(report)
+    events = (
+        SpanEvent(name=event.name, time_unix_ns=time_unix_ns, attributes=_values(event.attributes))
+        for event in span_events(report.verdicts, attributes)
+    )
+    return roots.settle(report, attributes=_values({**span_attributes(report), names.VERDICT_TIME.name: now_unix_ns}), events=tuple(events))
+
+
+def _values(attributes: EventAttributes) -> Attributes:
+    return {key: value if isinstance(value, str | bool | int | float) else tuple(value) for key, value in attributes.items()}
+
+
+def _time_of(report: TraceReport) -> int:
+    """Return when the judged span ended, which is when its events happen."""
+    ended = 0 if report.judged_span is None else report.judged_span.end_unix_ns
+    return min(max(ended, 0), _LATEST_UNIX_NS)
 
 
 def _emit_logs(logger: Logger, attributes: Sequence[EventAttributes], context: Context, now_unix_ns: int) -> None:
@@ -108,8 +146,7 @@ def _emit_logs(logger: Logger, attributes: Sequence[EventAttributes], context: C
 
 
 def _emit_span(tracer: Tracer, report: TraceReport, attributes: Sequence[EventAttributes], context: Context, now_unix_ns: int) -> None:
-    ended = 0 if report.judged_span is None else report.judged_span.end_unix_ns
-    time_unix_ns = min(max(ended, 0), _LATEST_UNIX_NS)
+    time_unix_ns = _time_of(report)
     span = tracer.start_span(
         names.SPAN_NAME,
         context=context,

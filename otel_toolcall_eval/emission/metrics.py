@@ -14,6 +14,7 @@ from opentelemetry.metrics import Observation
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.attributes import MAX_NAME_CHARS, clean_name
 from otel_toolcall_eval.emission.deadline import Flusher
+from otel_toolcall_eval.emission.forward_names import FORWARD_DELAY, FORWARD_OBSERVED, FORWARD_RECORDED
 from otel_toolcall_eval.emission.judged_span import context_of, judged_span_context
 from otel_toolcall_eval.emission.names import Attribute, Instrument, Kind
 from otel_toolcall_eval.model.trace import Trigger
@@ -68,7 +69,7 @@ class Vocabulary:
 
 
 class MetricsEmitter:
-    """Records reports as metrics. All methods but ``flush`` and ``shutdown`` belong to one thread, the worker's.
+    """Records reports as metrics. All methods but ``passed_on``, ``flush`` and ``shutdown`` belong to one thread, the worker's.
 
     Cost: an SDK call for each score, verdict and expectation, and three for each trace; 11 us each on a quiet core (DESIGN, section 7).
     """
@@ -82,8 +83,9 @@ class MetricsEmitter:
         """
         meter = meter_provider.get_meter(names.SCOPE_NAME)
         self._is_remote = judged_span_is_remote
-        self._counters = {item.name: _counter(meter, item) for item in names.RECORDED if item.kind is Kind.COUNTER}
-        self._histograms = {item.name: _histogram(meter, item) for item in names.RECORDED if item.kind is Kind.HISTOGRAM}
+        recorded = (*names.RECORDED, *FORWARD_RECORDED)
+        self._counters = {item.name: _counter(meter, item) for item in recorded if item.kind is Kind.COUNTER}
+        self._histograms = {item.name: _histogram(meter, item) for item in recorded if item.kind is Kind.HISTOGRAM}
         self._vocabularies: dict[str, Vocabulary] = {}
         self._labels: OrderedDict[bytes, dict[tuple[str, str], Label]] = OrderedDict()
         flush = getattr(meter_provider, "force_flush", None)  # the API's own providers have none
@@ -105,6 +107,10 @@ class MetricsEmitter:
     def late_span(self, age_seconds: float) -> None:
         """Record how long after its trace's decision a span came."""
         self._record(names.LATE_SPAN_AGE, age_seconds, {})
+
+    def passed_on(self, delay_seconds: float) -> None:
+        """Record how long a request waited to be passed on. Any thread."""
+        self._record(FORWARD_DELAY, delay_seconds, {})
 
     def flush(self, timeout_seconds: float) -> bool:
         """Collect and export what was recorded; False if that took longer."""
@@ -184,7 +190,7 @@ def observe(meter_provider: MeterProvider, source: CountSource) -> None:
     """
     meter = meter_provider.get_meter(names.SCOPE_NAME)
     snapshot = _Snapshot(source)
-    for position, instrument in enumerate(names.OBSERVED):
+    for position, instrument in enumerate((*names.OBSERVED, *FORWARD_OBSERVED)):
         _observable(meter, instrument, snapshot.reader(instrument.name, refresh=position == 0))
 
 

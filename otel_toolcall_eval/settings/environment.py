@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from otel_toolcall_eval.settings.forward_shape import ForwardTlsShape
 from otel_toolcall_eval.settings.place import Place
 from otel_toolcall_eval.settings.service_layer import read_layer
 from otel_toolcall_eval.settings.service_shapes import SECTIONS, OtlpShape, TlsShape
@@ -32,6 +33,8 @@ def _paths() -> Mapping[str, tuple[str, ...]]:
     leaves: list[tuple[str, ...]] = [(section, name) for section, shape in SECTIONS.items() for name in shape.model_fields]
     leaves.remove(("completion", "root"))
     leaves.remove(("listen", "tls"))
+    leaves.remove(("forward", "tls"))
+    leaves += [("forward", "tls", name) for name in ForwardTlsShape.model_fields]
     leaves += [("completion", "root", "name"), *(("export", "otlp", name) for name in OtlpShape.model_fields)]
     listeners = [("listen", name) for name in ("grpc", "http", "control")]  # by itself, each is an address, too
     leaves += [(*around, "tls", name) for around in (("listen",), *listeners) for name in TlsShape.model_fields]

@@ -81,6 +81,41 @@ class Export:
     protocol: OtlpProtocol | None = None
 
 
+class Compression(StrEnum):
+    """How what is passed on is packed."""
+
+    NONE = "none"
+    GZIP = "gzip"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """Where what is received is passed on to.
+
+    Attributes:
+        endpoint: base URL; None passes nothing on.
+        protocol: None leaves it to the endpoint.
+        headers: names in lower case; not shown, since they may be credentials.
+        timeout_ns: for one try.
+        queue_bytes: what may wait; beyond it requests are refused.
+        max_elapsed_ns: how long one request is tried.
+        attach_to_root: root spans are held back until their verdict, which goes out on them.
+    """
+
+    endpoint: str | None = field(default=None, repr=False)
+    protocol: OtlpProtocol | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    token_file: Path | None = None
+    compression: Compression = Compression.NONE
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    timeout_ns: int = 10 * _SECOND_NS
+    queue_bytes: int = 64 * MIB
+    max_elapsed_ns: int = 300 * _SECOND_NS
+    attach_to_root: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emit:
     """In which forms scores are emitted."""
@@ -118,6 +153,7 @@ class Settings:
     buffer: BufferLimits
     intake: Intake = field(default_factory=Intake)
     export: Export = field(default_factory=Export)
+    forward: Forward = field(default_factory=Forward)
     emit: Emit = field(default_factory=Emit)
     show_values: ShownValues = ShownValues.OFF
     log: Log = field(default_factory=Log)

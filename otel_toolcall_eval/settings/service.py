@@ -13,12 +13,15 @@ from otel_toolcall_eval.errors import Problem, SettingsError
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource
 from otel_toolcall_eval.settings.document import read_document
 from otel_toolcall_eval.settings.environment import CONFIG_VARIABLE, read_environment
+from otel_toolcall_eval.settings.forward_shape import check_forward, forward_oddities
 from otel_toolcall_eval.settings.listeners import Listen, Listener, TlsFiles, TokenFile, exposures, listen_of
 from otel_toolcall_eval.settings.place import Findings
 from otel_toolcall_eval.settings.profile import (
     DEFAULTS,
+    Compression,
     Emit,
     Export,
+    Forward,
     Intake,
     Log,
     LogFormat,
@@ -35,9 +38,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Address",
+    "Compression",
     "CriteriaSource",
     "Emit",
     "Export",
+    "Forward",
     "Intake",
     "Listen",
     "Listener",
@@ -73,6 +78,20 @@ _BUFFER = {
 }
 _INTAKE = {"limits.max_request_bytes": "max_request_bytes", "limits.queue_bytes": "queue_bytes"}
 _EXPORT = {"export.enabled": "enabled", "export.endpoint": "endpoint", "export.protocol": "protocol"}
+_FORWARD = {
+    "forward.endpoint": "endpoint",
+    "forward.protocol": "protocol",
+    "forward.headers": "headers",
+    "forward.token_file": "token_file",
+    "forward.compression": "compression",
+    "forward.tls.ca_file": "ca_file",
+    "forward.tls.cert_file": "cert_file",
+    "forward.tls.key_file": "key_file",
+    "forward.timeout": "timeout_ns",
+    "forward.queue_bytes": "queue_bytes",
+    "forward.max_elapsed": "max_elapsed_ns",
+    "forward.attach_to_root": "attach_to_root",
+}
 _EMIT = {"emit.metrics": "metrics", "emit.events": "events", "emit.spans": "spans"}
 _LOG = {"log.level": "level", "log.format": "format"}
 _TOP = {
@@ -103,7 +122,8 @@ def load_settings(path: Path | None, environ: Mapping[str, str], profile: Profil
     settings = _assemble(DEFAULTS[profile], values, problems)
     if problems:
         raise SettingsError.of(problems)
-    return replace(settings, warnings=(*findings.warnings, *_oddities(settings)))
+    check_forward(settings.forward, settings.listen)
+    return replace(settings, warnings=(*findings.warnings, *_oddities(settings), *forward_oddities(settings.forward)))
 
 
 def _read_file(file: Path | None, findings: Findings) -> Mapping[str, object]:
@@ -125,6 +145,7 @@ def _assemble(defaults: Settings, values: Mapping[str, object], problems: list[P
         buffer=replace(defaults.buffer, **given(_BUFFER)),
         intake=replace(defaults.intake, **given(_INTAKE)),
         export=replace(defaults.export, **given(_EXPORT)),
+        forward=replace(defaults.forward, **given(_FORWARD)),
         emit=replace(defaults.emit, **given(_EMIT)),
         log=replace(defaults.log, **given(_LOG)),
     )

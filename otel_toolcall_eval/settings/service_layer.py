@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.assembly.span_kinds import RootCondition
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource
 from otel_toolcall_eval.settings.fields import kind_of
+from otel_toolcall_eval.settings.forward_shape import ForwardTlsShape, given_files
 from otel_toolcall_eval.settings.service_shapes import SECTIONS, CriteriaEntryShape, OtlpShape, RootShape, ServiceShape
 from otel_toolcall_eval.settings.shape import Shape, check, member, place_of
 from otel_toolcall_eval.settings.suggestion import quoted
@@ -38,6 +39,10 @@ def read_layer(raw: object, place: Place, findings: Findings, *, folder: Path, c
     root = values.get("completion.root")
     if isinstance(root, RootShape):
         values["completion.root"] = _root(root, place.at("completion", "root"), findings)
+    tls = values.pop("forward.tls", None)
+    if isinstance(tls, ForwardTlsShape):
+        values.update(_given("forward.tls", tls))
+    values.update({name: folder / path for name, path in given_files(values)})
     # These two are looked at even if the rest is faulty, so that a user sees all faults at once.
     otlp = member(member(raw, "export"), "otlp")
     if otlp is not None:

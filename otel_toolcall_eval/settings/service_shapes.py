@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 from otel_toolcall_eval.assembly.completion import Unit
 from otel_toolcall_eval.endpoint import OtlpProtocol
 from otel_toolcall_eval.settings.fields import Flag, GivenNames, Name, Object, Whatever, choice, schema_of, wrong_kind
+from otel_toolcall_eval.settings.forward_shape import ForwardShape
 from otel_toolcall_eval.settings.profile import LogFormat, LogLevel, ShownValues
 from otel_toolcall_eval.settings.shape import Shape
 from otel_toolcall_eval.settings.units import (  # noqa: TC001 - pydantic reads the annotations at run time
@@ -184,6 +185,7 @@ class ServiceShape(Shape):
     completion: CompletionShape | None = Field(default=None, description="When a trace is judged.")
     limits: LimitsShape | None = Field(default=None, description="Bounds on memory.")
     export: ExportShape | None = Field(default=None, description="How our telemetry leaves, beside /metrics.")
+    forward: ForwardShape | None = Field(default=None, description="Where what is received is passed on to.")
     emit: EmitShape | None = Field(default=None, description="In which forms scores are emitted.")
     explain: ExplainShape | None = Field(default=None, description="What explanations tell.")
     log: LogShape | None = Field(default=None, description="Our own log lines.")
@@ -194,8 +196,9 @@ SECTIONS: Mapping[str, type[Shape]] = {
     "completion": CompletionShape,
     "limits": LimitsShape,
     "export": ExportShape,
+    "forward": ForwardShape,
     "emit": EmitShape,
     "explain": ExplainShape,
     "log": LogShape,
 }
-"""The sections by name; ``export`` has ``OtlpShape`` below it."""
+"""The sections by name; ``export`` has ``OtlpShape`` below it, ``forward`` has ``ForwardTlsShape``."""

@@ -5,13 +5,20 @@ Both receivers use it, so that the same request has the same effect and the same
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.wire import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf
+from otel_toolcall_eval.wire.otlp_metrics import check_metrics
 from otel_toolcall_eval.wire.replies import Encoding, Signal, export_reply
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.sources.sink import LogSink, ProjectionSource, SpanSink
+    from collections.abc import Callable
+
+    from otel_toolcall_eval.sources.sink import Forward, LogSink, Passage, ProjectionSource, Shedder, SpanSink
+    from otel_toolcall_eval.wire.decoded import DecodedTraces
+    from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
 
 _DECODERS = {Encoding.PROTOBUF: otlp_protobuf.decode_traces, Encoding.JSON: otlp_json.decode_traces}
 _LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_logs_json.decode_logs}
@@ -20,24 +27,39 @@ _LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_l
 class OtlpIntake:
     """Takes in requests. Any thread, several at a time."""
 
-    def __init__(self, *, sink: SpanSink, projection: ProjectionSource, logs: LogSink | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        sink: SpanSink,
+        projection: ProjectionSource,
+        logs: LogSink | None = None,
+        forward: Forward | None = None,
+        shedder: Shedder | None = None,
+    ) -> None:
         """Say where things go.
 
         Args:
             sink: takes the spans.
             projection: asked for each request.
-            logs: takes log records; without it they are accepted and ignored, as metrics are: one endpoint serves an agent.
+            logs: takes log records; without it they are not looked at.
+            forward: passes every request on; without it what nobody here looks at is accepted and ignored: one endpoint serves an agent.
+            shedder: with ``forward``, notes what the sinks have no room for, instead of a refusal.
         """
         self._sink = sink
         self._projection = projection
         self._logs = logs
+        self._forward = forward
+        self._shedder = shedder
 
     def wants(self, signal: Signal) -> bool:
         """Tell whether the body of such a request is looked at."""
-        return signal is Signal.TRACES or (signal is Signal.LOGS and self._logs is not None)
+        return signal is Signal.TRACES or self._forward is not None or (signal is Signal.LOGS and self._logs is not None)
 
     def take(self, body: bytes, encoding: Encoding, signal: Signal, *, transport: str) -> bytes:
         """Take in all of a request, or nothing.
+
+        Room for passing it on is reserved before anything is done with it, and used after: so a request is refused whole, if that
+        queue is full, and never because judging is behind, if it can be passed on. What can't be decoded is not passed on.
 
         Args:
             body: unpacked.
@@ -53,9 +75,42 @@ class OtlpIntake:
         """
         if not self.wants(signal):
             return export_reply(encoding, signal)
-        if signal is Signal.LOGS and self._logs is not None:
-            self._logs.offer_logs(_LOG_DECODERS[encoding](body, self._projection()), transport=transport)
-            return export_reply(encoding, signal)
-        decoded = _DECODERS[encoding](body, self._projection())
-        self._sink.offer(decoded, transport=transport)
-        return export_reply(encoding, signal, rejected=decoded.rejected, reasons=decoded.reasons)
+        if signal is Signal.TRACES:
+            decoded = _DECODERS[encoding](body, self._projection())
+            passage = None if self._forward is None else self._forward.reserve(body, encoding, signal, decoded.spans)
+            self._offer(passage, partial(self._sink.offer, decoded, transport=transport), self._shed(decoded, transport))
+            return export_reply(encoding, signal, rejected=decoded.rejected, reasons=decoded.reasons)
+        records = None if self._logs is None or signal is not Signal.LOGS else _LOG_DECODERS[encoding](body, self._projection())
+        if signal is Signal.METRICS:
+            check_metrics(body, encoding)
+        passage = None if self._forward is None else self._forward.reserve(body, encoding, signal)
+        if self._logs is not None and records is not None:
+            self._offer(passage, partial(self._logs.offer_logs, records, transport=transport), self._shed_logs(records, transport))
+        elif passage is not None:
+            passage.commit(judged=True)
+        return export_reply(encoding, signal)
+
+    def _offer(self, passage: Passage | None, offer: Callable[[], None], shed: Callable[[], bool]) -> None:
+        """Offer a request for judging, and pass it on if it was taken, or may be shed."""
+        try:
+            offer()
+        except OverloadedError:
+            if passage is None:
+                raise
+            if not shed():
+                passage.cancel()
+                raise
+            passage.commit(judged=False)
+            return
+        except BaseException:
+            if passage is not None:
+                passage.cancel()
+            raise
+        if passage is not None:
+            passage.commit(judged=True)
+
+    def _shed(self, decoded: DecodedTraces, transport: str) -> Callable[[], bool]:
+        return lambda: self._shedder is not None and self._shedder.shed(decoded, transport=transport)
+
+    def _shed_logs(self, decoded: DecodedLogs, transport: str) -> Callable[[], bool]:
+        return lambda: self._shedder is not None and self._shedder.shed_logs(decoded, transport=transport)

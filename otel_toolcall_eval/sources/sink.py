@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from otel_toolcall_eval.errors import ForwardQueueFullError
 from otel_toolcall_eval.model.trace import Projection
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.errors import IntakeError
+    from otel_toolcall_eval.model.trace import Span
     from otel_toolcall_eval.wire.decoded import DecodedTraces
     from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
+    from otel_toolcall_eval.wire.replies import Encoding, Signal
 
 DEFAULT_MAX_MESSAGE_BYTES = 64 << 20
 """Largest message that a receiver takes, unpacked. Source: OTLP specification, which advises 64 MiB."""
@@ -48,6 +51,43 @@ class LogSink(Protocol):
         ...
 
 
+class Passage(Protocol):
+    """Room that is reserved for passing one request on; one of the two is called, once."""
+
+    def commit(self, *, judged: bool) -> None:
+        """Pass it on; ``judged`` is False if its spans were shed."""
+        ...
+
+    def cancel(self) -> None:
+        """Give the room up."""
+        ...
+
+
+class Forward(Protocol):
+    """Passes requests on. Called from any thread, several at a time."""
+
+    def reserve(self, body: bytes, encoding: Encoding, signal: Signal, spans: Iterable[Span] = ()) -> Passage:
+        """Reserve room for a request with these spans.
+
+        Raises:
+            ForwardQueueFullError: there is none; the sender is asked to resend.
+            DecodeError: it can't be put into the form that the downstream takes.
+        """
+        ...
+
+
+class Shedder(Protocol):
+    """Notes what is passed on although there is no room for it to be judged. Called from any thread, several at a time."""
+
+    def shed(self, decoded: DecodedTraces, *, transport: str) -> bool:
+        """Note spans; False if even that can't be done, or all is about to stop."""
+        ...
+
+    def shed_logs(self, decoded: DecodedLogs, *, transport: str) -> bool:
+        """Note log records, likewise."""
+        ...
+
+
 ProjectionSource: TypeAlias = Callable[[], Projection]
 """Gives the projection that is in force; asked for each request, since criteria are reloaded. Any thread."""
 
@@ -59,4 +99,6 @@ _REASONS = {400: "undecodable", 401: "unauthenticated", 408: "too_slow", 413: "t
 
 def reason_of(error: IntakeError) -> str:
     """Return the reason under which a refusal is counted: one of a fixed few."""
+    if isinstance(error, ForwardQueueFullError):
+        return "forward_queue_full"
     return _REASONS.get(error.http_status, "unsupported")
