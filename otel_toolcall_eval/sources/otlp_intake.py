@@ -15,6 +15,7 @@ from otel_toolcall_eval.wire.replies import Encoding, Signal, export_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from otel_toolcall_eval.sources.sink import Forward, LogSink, Passage, ProjectionSource, Shedder, SpanSink
     from otel_toolcall_eval.wire.decoded import DecodedTraces
@@ -90,10 +91,13 @@ class OtlpIntake:
             passage.commit(judged=True)
         return export_reply(encoding, signal)
 
-    def _offer(self, passage: Passage | None, offer: Callable[[], None], shed: Callable[[], bool]) -> None:
-        """Offer a request for judging, and pass it on if it was taken, or may be shed."""
+    def _offer(self, passage: Passage | None, offer: Callable[[], Future[None] | None], shed: Callable[[], bool]) -> None:
+        """Offer a request for judging, and pass it on if it was taken, or may be shed.
+
+        If something is still to be done before the sender may be answered, it is passed on once that has succeeded.
+        """
         try:
-            offer()
+            done = offer()
         except OverloadedError:
             if passage is None:
                 raise
@@ -106,11 +110,20 @@ class OtlpIntake:
             if passage is not None:
                 passage.cancel()
             raise
-        if passage is not None:
+        if passage is not None and done is None:
             passage.commit(judged=True)
+        elif passage is not None and done is not None:
+            done.add_done_callback(partial(_pass_on, passage))
 
     def _shed(self, decoded: DecodedTraces, transport: str) -> Callable[[], bool]:
         return lambda: self._shedder is not None and self._shedder.shed(decoded, transport=transport)
 
     def _shed_logs(self, decoded: DecodedLogs, transport: str) -> Callable[[], bool]:
         return lambda: self._shedder is not None and self._shedder.shed_logs(decoded, transport=transport)
+
+
+def _pass_on(passage: Passage, done: Future[None]) -> None:
+    if done.cancelled() or done.exception() is not None:
+        passage.cancel()
+    else:
+        passage.commit(judged=True)
