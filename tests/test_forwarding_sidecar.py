@@ -1,0 +1,243 @@
+"""A sidecar in a process of its own that passes on what it receives, to downstreams that are healthy, absent, restarting and hostile."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from otel_toolcall_eval.demo.scenarios import EVALUATIONS
+from tests.emission.sinks import Received, grpc_sink, http_sink, plain
+from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream, until
+from tests.sidecar_process import RunningSidecar, get, post, running_sidecar, send_json
+from tests.sources.receivers import call
+from tests.test_sidecar import TOKYO, otlp, otlp_span, play, verdicts
+from tests.wire.otlp_requests import numbered, request_of
+from tests.wire.test_cut_roots import UNKNOWN
+from tests.wire.test_transcoding import everything_in_logs, everything_in_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PREFIX = "OTEL_TOOLCALL_EVAL_"
+PROTOBUF = "application/x-protobuf"
+WAIT_SECONDS = 30.0
+
+
+def forwarding_to(endpoint: str, **more: str) -> Mapping[str, str]:
+    return {f"{PREFIX}FORWARD_ENDPOINT": endpoint, **{f"{PREFIX}{name}": value for name, value in more.items()}}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def counted(sidecar: RunningSidecar, name: str, **labels: str) -> float:
+    """Return a sample of /metrics, 0 if it isn't there."""
+    _, page = get(sidecar.http, "/metrics")
+    for line in page.decode().splitlines():
+        wanted = all(f'toolcall_eval_{label}="{value}"' in line for label, value in labels.items())
+        if line.startswith(f"toolcall_eval_{name}") and wanted:
+            return float(line.rsplit(" ", 1)[1])
+    return 0.0
+
+
+def test_all_signals_go_on_byte_for_byte_over_both_transports() -> None:
+    behaviour = Behaviour()
+    traces = request_of(numbered(1), numbered(2, start_time_unix_nano=0)).SerializeToString() + UNKNOWN
+    bodies = [traces, everything_in_metrics().SerializeToString() + UNKNOWN, everything_in_logs().SerializeToString() + UNKNOWN]
+    paths = ["/v1/traces", "/v1/metrics", "/v1/logs"]
+    with http_downstream(behaviour) as port:
+        environ = forwarding_to(f"http://127.0.0.1:{port}", FORWARD_PROTOCOL="http/protobuf", FORWARD_COMPRESSION="gzip")
+        with running_sidecar(environ=environ) as sidecar:
+            for path, body in zip(paths, bodies, strict=True):
+                assert post(sidecar.http, body, content_type=PROTOBUF, path=path)[0] == 200
+                assert post(sidecar.http, b'{"later": [1.10]}', content_type="application/json", path=path)[0] == 200
+            sent = call(int(sidecar.grpc.rsplit(":", 1)[1]), traces, compression=grpc.Compression.Gzip)
+            assert sent.code == "OK"
+            assert post(sidecar.http, b"\xff\xff", content_type=PROTOBUF, path="/v1/metrics")[0] == 400
+            until(lambda: len(behaviour.got) == 7, "all requests")
+            delivered = sum(counted(sidecar, "forward_requests_total", result="delivered", signal=path[4:]) for path in paths)
+            assert sidecar.terminate() == 0
+    assert sorted(behaviour.bodies) == sorted([*bodies, traces, *[b'{"later": [1.10]}'] * 3])
+    assert delivered == 7
+
+
+@pytest.fixture(params=["grpc", "http"])
+def sink(request: pytest.FixtureRequest) -> Iterator[tuple[Mapping[str, str], Received]]:
+    for found in grpc_sink() if request.param == "grpc" else http_sink():
+        yield forwarding_to(found.endpoint, FORWARD_PROTOCOL=found.protocol), found.received
+
+
+def test_verdicts_stand_on_the_root_itself_if_asked_for(sink: tuple[Mapping[str, str], Received]) -> None:
+    environ, received = sink
+    with running_sidecar("--criteria", str(EVALUATIONS), environ={**environ, f"{PREFIX}FORWARD_ATTACH_TO_ROOT": "true"}) as sidecar:
+        (trace,) = play(sidecar, TOKYO)
+        verdicts(sidecar, 4)
+        unbound = request_of(numbered(1, trace=7), numbered(2, trace=7, parent_span_id=(1).to_bytes(8)))
+        assert post(sidecar.http, unbound.SerializeToString(), content_type=PROTOBUF)[0] == 200
+        assert verdicts(sidecar, 1)[0]["label"] == "unbound"
+        until(lambda: len(received.spans()) == 7, "all spans")
+        assert counted(sidecar, "forward_roots_total", result="attached") == 1
+        assert counted(sidecar, "forward_roots_total", result="no_verdict") == 1
+        assert sidecar.terminate() == 0
+    spans = {span.name: span for _, span in received.spans() if span.trace_id.hex() == trace}
+    assert len(spans) == 5
+    root = next(span for span in spans.values() if not span.parent_span_id)
+    assert [event.name for event in root.events] == ["gen_ai.evaluation.result"] * 4
+    assert {str(plain(event.attributes)["gen_ai.evaluation.score.label"]) for event in root.events} == {"pass"}
+    assert plain(root.attributes)["toolcall_eval.completeness"] == "complete"
+    assert all(not span.events for span in spans.values() if span is not root)
+    assert {str(resource["service.name"]) for resource in received.resources() if "service.name" in resource}
+
+
+def test_roots_that_wait_go_out_at_the_end_with_the_verdicts_of_the_end(sink: tuple[Mapping[str, str], Received]) -> None:
+    environ, received = sink
+    patient = {f"{PREFIX}FORWARD_ATTACH_TO_ROOT": "true", f"{PREFIX}COMPLETION_DECISION_WAIT_AFTER_ROOT_MAX": "1h"}
+    with running_sidecar("--criteria", str(EVALUATIONS), environ={**environ, **patient}, quiet="1h") as sidecar:
+        play(sidecar, TOKYO)
+        until(lambda: len(received.spans()) == 4, "all spans but the root")
+        assert sidecar.terminate() == 0
+    (root,) = [span for _, span in received.spans() if not span.parent_span_id]
+    assert len(root.events) == 4
+    assert plain(root.attributes)["toolcall_eval.trigger"] == "shutdown"
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
+def test_judging_goes_on_while_the_downstream_is_down_and_nothing_is_lost(protocol: str) -> None:
+    port, behaviour = free_port(), Behaviour()
+    with running_sidecar(
+        "--criteria", str(EVALUATIONS), environ=forwarding_to(f"http://127.0.0.1:{port}", FORWARD_PROTOCOL=protocol)
+    ) as sidecar:
+        (trace,) = play(sidecar, TOKYO)
+        assert {record["label"] for record in verdicts(sidecar, 4)} == {"pass"}
+        for number in range(30):
+            send_json(sidecar.http, otlp(otlp_span(100 + number, 1)))
+        assert get(sidecar.http, "/readyz")[0] == 200
+        until(lambda: any("tried again" in line for line in sidecar.log), "a log line")
+        serve = grpc_downstream if protocol == "grpc" else http_downstream
+        with serve(behaviour, port):
+            until(lambda: counted(sidecar, "forward_requests_total", result="delivered") == 31, "all requests")
+        assert sidecar.terminate() == 0
+    ids = {trace} if protocol == "grpc" else set()
+    for body in behaviour.bodies:
+        if protocol == "grpc":
+            parsed = ExportTraceServiceRequest.FromString(body)
+            ids |= {span.trace_id.hex() for b in parsed.resource_spans for g in b.scope_spans for span in g.spans}
+        elif body.startswith(b"{"):
+            ids |= {span["traceId"] for b in json.loads(body)["resourceSpans"] for g in b["scopeSpans"] for span in g["spans"]}
+        else:
+            ids |= {trace} if bytes.fromhex(trace) in body else set()
+    assert ids == {trace, *(f"{100 + number:032x}" for number in range(30))}
+
+
+def test_a_full_queue_turns_senders_away_says_so_and_takes_them_again() -> None:
+    port, behaviour = free_port(), Behaviour()
+    environ = forwarding_to(f"http://127.0.0.1:{port}", FORWARD_PROTOCOL="http/protobuf", FORWARD_QUEUE_BYTES="20000")
+    body = request_of(numbered(1, name="x" * 5000)).SerializeToString()
+    with running_sidecar(environ=environ) as sidecar:
+        assert [post(sidecar.http, body, content_type=PROTOBUF)[0] for _ in range(4)] == [200, 200, 200, 503]
+        refused = call(int(sidecar.grpc.rsplit(":", 1)[1]), body)
+        assert (refused.code, "google.rpc.retryinfo-bin" in refused.trailers) == ("UNAVAILABLE", True)
+        assert get(sidecar.http, "/readyz") == (503, b"forward queue\n")
+        assert get(sidecar.http, "/livez")[0] == 200
+        assert counted(sidecar, "requests_refused_total", reason="forward_queue_full") == 1
+        with http_downstream(behaviour, port):
+            until(lambda: get(sidecar.http, "/readyz")[0] == 200, "readiness")
+            assert post(sidecar.http, body, content_type=PROTOBUF)[0] == 200
+            until(lambda: len(behaviour.got) == 4, "all requests")
+        assert counted(sidecar, "spans_received_total", transport="http/protobuf") == 4  # what is refused has no effect
+        assert sidecar.terminate() == 0
+
+
+def test_forwarding_goes_on_while_judging_is_behind_and_no_verdict_is_false() -> None:
+    behaviour = Behaviour()
+    named = [{"key": "toolcall_eval.criteria", "value": {"stringValue": "tokyo_forecast"}}]
+    spans = [otlp_span(5, number, parent=1 if number > 1 else None, attributes=named) for number in range(1, 400)]
+    request = json.dumps(otlp(*spans)).encode()
+    with http_downstream(behaviour) as port:
+        # A queue of one byte takes one request at a time; eight senders at once offer more than that.
+        environ = forwarding_to(f"http://127.0.0.1:{port}", FORWARD_PROTOCOL="http/protobuf", LIMITS_QUEUE_BYTES="1")
+        with running_sidecar("--criteria", str(EVALUATIONS), environ=environ, quiet="3s") as sidecar:
+            command = [sys.executable, "-c", _SENDERS, f"http://{sidecar.http}/v1/traces"]
+            for _ in range(8):
+                subprocess.run(command, input=request, check=True, timeout=WAIT_SECONDS * 4)
+                if counted(sidecar, "spans_shed_total", transport="http/json"):
+                    break
+            found = verdicts(sidecar, 4)
+            until(lambda: counted(sidecar, "forward_requests_total", result="delivered") == len(behaviour.got), "all requests")
+            received = counted(sidecar, "spans_received_total", transport="http/json")
+            parts = {name: counted(sidecar, f"spans_{name}_total", transport="http/json") for name in WHERE_TO}
+            sidecar.terminate()
+    assert set(behaviour.bodies) == {request}
+    assert parts["shed"] > 0
+    assert received == sum(parts.values()) == len(behaviour.got) * 399
+    assert {(record["label"], record["completeness"]) for record in found} == {("inconclusive", "partial")}
+
+
+_SENDERS = """
+import sys, threading, urllib.request
+body = sys.stdin.buffer.read()
+failed = []
+def send():
+    for _ in range(12):
+        request = urllib.request.Request(sys.argv[1], body, {"Content-Type": "application/json"})
+        if urllib.request.urlopen(request).status != 200:
+            failed.append(1)
+threads = [threading.Thread(target=send) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+sys.exit(len(failed))
+"""
+WHERE_TO = ("relevant", "ignored", "duplicate", "conflict", "rejected", "shed")
+
+
+def test_sigterm_waits_for_a_slow_downstream_and_tells_what_was_lost() -> None:
+    behaviour = Behaviour(always=Answer(status=503))
+    with http_downstream(behaviour) as port:
+        environ = forwarding_to(f"http://127.0.0.1:{port}", FORWARD_PROTOCOL="http/protobuf", COMPLETION_SHUTDOWN_TIMEOUT="2s")
+        with running_sidecar(environ={**environ, f"{PREFIX}LOG_FORMAT": "json"}) as sidecar:
+            for number in range(3):
+                send_json(sidecar.http, otlp(otlp_span(number + 1, 1)))
+            assert sidecar.terminate() == 0
+            lines: list[dict[str, Any]] = [json.loads(line) for line in sidecar.log]
+    (lost,) = [line for line in lines if "before the end" in line["message"]]
+    assert lost["requests"] == 3
+    assert "ended before everything was judged and sent" in lines[-1]["message"]
+
+
+def test_a_second_sigterm_does_not_wait() -> None:
+    with running_sidecar(environ=forwarding_to(f"http://127.0.0.1:{free_port()}", COMPLETION_SHUTDOWN_TIMEOUT="1h")) as sidecar:
+        send_json(sidecar.http, otlp(otlp_span(1, 1)))
+        sidecar.process.send_signal(signal.SIGTERM)
+        until(lambda: not _answers(sidecar.http), "the end of intake")
+        sidecar.process.send_signal(signal.SIGTERM)
+        assert sidecar.process.wait(WAIT_SECONDS) == 1
+
+
+def _answers(address: str) -> bool:
+    try:
+        return get(address, "/livez")[0] == 200
+    except OSError:
+        return False
+
+
+def test_what_leads_back_to_ourselves_is_refused_at_the_start() -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "otel_toolcall_eval", "serve", "--grpc", f"127.0.0.1:{port}", "--http", "127.0.0.1:0"]
+    ended = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=WAIT_SECONDS, env=forwarding_to(f"http://localhost:{port}")
+    )
+    assert ended.returncode == 2
+    assert "forward.endpoint: it is our own listener" in ended.stderr
+    assert "Traceback" not in ended.stderr
