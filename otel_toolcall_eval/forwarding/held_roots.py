@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.forwarding.delivery import Parcel
@@ -185,24 +186,23 @@ class HeldRoots:
         """Let go of what has waited too long."""
         with self._lock:
             oldest_ns = self._clock() - self._longest_ns
-            return [self._leave(held, EXPIRED) for held in self._committed() if held.since_ns <= oldest_ns]
+            old = list(takewhile(lambda held: held.since_ns <= oldest_ns, self._held.values()))
+            return [self._leave(held, EXPIRED) for held in old if held.committed]
 
     def clear(self) -> Sequence[Leaving]:
         """Let go of everything: no verdict is to follow."""
         with self._lock:
-            return [self._leave(held, SHUTDOWN) for held in self._committed()]
+            return [self._leave(held, SHUTDOWN) for held in tuple(self._held.values()) if held.committed]
 
     def _shed(self) -> Sequence[Leaving]:
-        leaving: list[Leaving] = []
-        if self._bytes > self._limit_bytes or len(self._held) > MAX_ROOTS:
-            for held in self._committed():
-                if self._bytes <= self._limit_bytes and len(self._held) <= MAX_ROOTS:
-                    break
-                leaving.append(self._leave(held, EVICTED))
-        return leaving
-
-    def _committed(self) -> Sequence[HeldRoot]:
-        return [held for held in self._held.values() if held.committed]
+        too_many_bytes, too_many = self._bytes - self._limit_bytes, len(self._held) - MAX_ROOTS
+        chosen: list[HeldRoot] = []
+        oldest = filter(lambda held: held.committed, self._held.values())
+        while (too_many_bytes > 0 or too_many > 0) and (held := next(oldest, None)) is not None:
+            chosen.append(held)
+            too_many_bytes -= held.room_bytes
+            too_many -= 1
+        return [self._leave(held, EVICTED) for held in chosen]
 
     def _leave(self, held: HeldRoot, result: str) -> Leaving:
         self._let_go(held, result)

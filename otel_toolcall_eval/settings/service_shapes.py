@@ -133,7 +133,7 @@ class LimitsShape(Shape):
     decision_cache_size: Positive | None = Field(default=None, description="Trace IDs remembered after their verdict.")
     decision_cache_ttl: Duration | None = Field(default=None, description="How long they are remembered.")
     max_request_bytes: Size | None = Field(default=None, description="Largest request, unpacked.")
-    queue_bytes: Size | None = Field(default=None, description="Spans that wait to be grouped; beyond it requests are refused.")
+    queue_bytes: Size | None = Field(default=None, description="Spans that wait to be grouped; beyond it requests are not taken.")
 
 
 class OtlpShape(Shape):
