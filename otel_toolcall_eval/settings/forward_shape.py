@@ -16,9 +16,10 @@ from otel_toolcall_eval.settings.shape import Shape
 from otel_toolcall_eval.settings.units import Duration, Size  # noqa: TC001 - pydantic reads the annotations at run time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from otel_toolcall_eval.settings.profile import Forward, Listen
+    from otel_toolcall_eval.settings.listeners import Listen
+    from otel_toolcall_eval.settings.profile import Forward
 
 _HEADER_NAME = re.compile(r"[a-z0-9_.-]+")  # what both gRPC and HTTP take
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
@@ -87,10 +88,6 @@ class ForwardShape(Shape):
     attach_to_root: Flag | None = Field(default=None, description="Hold root spans back until their verdict, and put it on them.")
 
 
-FILES = ("forward.token_file", "forward.tls.ca_file", "forward.tls.cert_file", "forward.tls.key_file")
-"""Settings that are paths, relative to the file that they stand in."""
-
-
 def check_forward(forward: Forward, listen: Listen) -> None:
     """Raise SettingsError with all that is wrong with where requests are to be passed on to."""
     if forward.endpoint is None:
@@ -126,11 +123,3 @@ def forward_oddities(forward: Forward) -> Iterator[Problem]:
     if secret and not forward.endpoint.startswith("https://"):
         what = "credentials are sent without encryption"
         yield Problem(where="forward.endpoint", what=what, fix="begin it with https://, unless the downstream is on this machine")
-
-
-def given_files(values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield the settings among ``values`` that are paths."""
-    for name in FILES:
-        value = values.get(name)
-        if isinstance(value, str):
-            yield name, value

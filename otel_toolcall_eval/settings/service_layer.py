@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.assembly.span_kinds import RootCondition
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource
 from otel_toolcall_eval.settings.fields import kind_of
-from otel_toolcall_eval.settings.forward_shape import ForwardTlsShape, given_files
+from otel_toolcall_eval.settings.forward_shape import ForwardTlsShape
 from otel_toolcall_eval.settings.service_shapes import SECTIONS, CriteriaEntryShape, OtlpShape, RootShape, ServiceShape
 from otel_toolcall_eval.settings.shape import Shape, check, member, place_of
 from otel_toolcall_eval.settings.suggestion import quoted
@@ -34,15 +34,14 @@ def read_layer(raw: object, place: Place, findings: Findings, *, folder: Path, c
     values: dict[str, object] = {}
     for section in () if shape is None else SECTIONS:
         values.update(_given(section, getattr(shape, section)))
+    tls = values.pop("forward.tls", None)
+    if isinstance(tls, ForwardTlsShape):
+        values.update(_given("forward.tls", tls))
     values.update({name: folder / str(path) for name, path in values.items() if name.endswith("_file")})
     values.pop("export.otlp", None)
     root = values.get("completion.root")
     if isinstance(root, RootShape):
         values["completion.root"] = _root(root, place.at("completion", "root"), findings)
-    tls = values.pop("forward.tls", None)
-    if isinstance(tls, ForwardTlsShape):
-        values.update(_given("forward.tls", tls))
-    values.update({name: folder / path for name, path in given_files(values)})
     # These two are looked at even if the rest is faulty, so that a user sees all faults at once.
     otlp = member(member(raw, "export"), "otlp")
     if otlp is not None:
