@@ -128,6 +128,8 @@ class Sidecar:
                 self._signals.wake.clear()
                 self._watch()
                 self.parts.receivers.protection.refresh()
+                if self.parts.forwarder is not None:
+                    self.parts.forwarder.refresh()
         finally:
             done = self.stop(timeout_seconds=self.settings.shutdown_timeout_ns / SECOND_NS)
         return done

@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("receivers", "wiring_forwarding"),
     ("sources", "settings", "forwarding", "emission"),
     ("worker",),
-    ("accounts", "endpoint", "notices", "suppression", "work_queue"),
+    ("accounts", "endpoint", "notices", "renewed", "suppression", "work_queue"),
     ("work_items",),
     ("pipeline",),
     ("wire", "assembly", "extraction", "binding", "evaluators", "judging"),

@@ -132,7 +132,7 @@ def test_certificate_and_token_are_renewed_without_a_restart(kind: str, files: F
             lambda: Client(trusts=files.ca, headers=bearer(TOKEN)).ask(port, "GET", "/metrics").status == 401, "the end of the first token"
         )
         assert exported(kind, sidecar, files, NEXT_TOKEN)
-    assert "files of a listener were read again" in "".join(sidecar.log)
+    assert "files were read again" in "".join(sidecar.log)
 
 
 def served(client: Client, port: int) -> bool:

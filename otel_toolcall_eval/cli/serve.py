@@ -46,8 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _tell(sidecar: Sidecar, verdicts: str) -> None:
     """Say that it's ready, to people and to programs."""
-    settings = sidecar.settings
-    for warning in (*settings.warnings, *sidecar.parts.receivers.protection.warnings, *sidecar.parts.criteria.warnings):
+    settings, parts = sidecar.settings, sidecar.parts
+    credentials = () if parts.forwarder is None else parts.forwarder.warnings
+    for warning in (*settings.warnings, *parts.receivers.protection.warnings, *credentials, *parts.criteria.warnings):
         logging.getLogger(__name__).warning("%s", warning)
     if verdicts == "json":
         sys.stdout.write(json.dumps({"event": "ready", **_addresses(sidecar)}) + "\n")

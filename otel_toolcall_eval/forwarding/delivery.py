@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.wire.replies import Encoding, Signal
 
 
@@ -59,6 +62,15 @@ class Client(Protocol):
     @property
     def takes_json(self) -> bool:
         """Tell whether a parcel may be in JSON."""
+        ...
+
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        """Return what the operator should know about its files."""
+        ...
+
+    def refresh(self) -> None:
+        """Read files again that have changed. Called by one thread."""
         ...
 
     def start(self) -> None:

@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 
 from otel_toolcall_eval.endpoint import without_credentials
 from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.renewed import Renewed, readable_by_others
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _TOKEN = re.compile(r"[\x21-\x7e]+")
-_TOKEN_BYTES = 64 << 10
+_TOKEN_FILE = "forward.token_file"  # noqa: S105 - no password: the name of a setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,73 +62,63 @@ class Downstream:
 
 
 class Token:
-    """A bearer token in a file. Any thread."""
+    """A bearer token in a file."""
 
     def __init__(self, path: Path) -> None:
         """Read it; raises SettingsError if it can't be used."""
-        self._path = path
-        self._state: tuple[tuple[int, int, int], str] | None = None
-        self._state = self._read()
+        self._file: Renewed[str] = Renewed({_TOKEN_FILE: path}, self._read)
+        self.warnings = readable_by_others(_TOKEN_FILE, path)
 
-    def value(self) -> str:
-        """Return the token; while the file is missing or unusable, the last one that was read."""
-        try:
-            self._state = self._read()
-        except SettingsError:
-            if self._state is None:
-                raise
-        return self._state[1]
+    @property
+    def header(self) -> str:
+        """Return what to send."""
+        return f"Bearer {self._file.value}"
 
-    def _read(self) -> tuple[tuple[int, int, int], str]:
-        where = "forward.token_file"
-        try:
-            status = self._path.stat()
-            seen = (status.st_mtime_ns, status.st_size, status.st_ino)
-            if self._state is not None and self._state[0] == seen:
-                return self._state
-            with self._path.open("rb") as file:
-                text = file.read(_TOKEN_BYTES).decode("latin-1").strip()
-        except OSError as error:
-            raise _unreadable(where, self._path, error) from error
+    def refresh(self) -> None:
+        """Read the file again if it has changed."""
+        self._file.refresh()
+
+    @staticmethod
+    def _read(contents: Sequence[bytes]) -> str:
+        text = contents[0].decode("latin-1").strip()
         if not _TOKEN.fullmatch(text):
-            raise SettingsError(where=where, what=f"{self._path} does not hold a token", fix="write the token alone into it, in ASCII")
-        return seen, text
+            raise SettingsError(where=_TOKEN_FILE, what="the file does not hold a token", fix="write the token alone into it, in ASCII")
+        return text
 
 
-def read_pem(setting: str, path: Path | None) -> bytes | None:
-    """Return the content of a file with certificates or a key; raises SettingsError if it can't be read."""
-    if path is None:
-        return None
-    where = f"forward.tls.{setting}"
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _unreadable(where, path, error) from error
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """What connections are encrypted with; the files' contents are for gRPC, which has an implementation of its own."""
+
+    context: ssl.SSLContext
+    ca: bytes | None
+    cert: bytes | None
+    key: bytes | None
 
 
-def tls_context(downstream: Downstream) -> ssl.SSLContext:
-    """Return what connections are encrypted with, TLS 1.2 or later; raises SettingsError if a file can't be used.
+def tls_of(downstream: Downstream) -> Renewed[Tls]:
+    """Return what connections to the downstream are encrypted with, TLS 1.2 or later; raises SettingsError if a file can't be used.
 
-    gRPC has an implementation of its own, and no words for what is wrong with a file; so this is built for it, too, and thrown away.
+    The context is built for gRPC, too, which has no words for what is wrong with a file.
     """
-    ca = read_pem("ca_file", downstream.ca_file)
-    read_pem("cert_file", downstream.cert_file)
-    read_pem("key_file", downstream.key_file)
-    try:
-        context = ssl.create_default_context(cadata=None if ca is None else ca.decode("latin-1"))
-    except (ssl.SSLError, ValueError) as error:
-        raise SettingsError(where="forward.tls.ca_file", what="it does not hold certificates", fix="give it in PEM form") from error
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if downstream.cert_file is not None:
+    paths = {"ca_file": downstream.ca_file, "cert_file": downstream.cert_file, "key_file": downstream.key_file}
+    files = {f"forward.tls.{name}": path for name, path in paths.items() if path is not None}
+
+    def make(contents: Sequence[bytes]) -> Tls:
+        found = dict(zip(files, contents, strict=True))
+        ca, cert, key = (found.get(f"forward.tls.{name}") for name in paths)
         try:
-            context.load_cert_chain(downstream.cert_file, downstream.key_file, password=lambda: b"")
+            context = ssl.create_default_context(cadata=None if ca is None else ca.decode("latin-1"))
         except (ssl.SSLError, ValueError) as error:
-            what = "certificate and key do not belong together, or are not in PEM form"
-            raise SettingsError(
-                where="forward.tls.cert_file", what=what, fix="give a certificate, and its key without a password"
-            ) from error
-    return context
+            raise SettingsError(where="forward.tls.ca_file", what="it does not hold certificates", fix="give it in PEM form") from error
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if downstream.cert_file is not None:
+            try:
+                context.load_cert_chain(downstream.cert_file, downstream.key_file, password=lambda: b"")
+            except (ssl.SSLError, ValueError) as error:
+                what = "certificate and key do not belong together, or are not in PEM form"
+                fix = "give a certificate, and its key without a password"
+                raise SettingsError(where="forward.tls.cert_file", what=what, fix=fix) from error
+        return Tls(context=context, ca=ca, cert=cert, key=key)
 
-
-def _unreadable(where: str, path: Path, error: OSError) -> SettingsError:
-    return SettingsError(where=where, what=f"{path} can't be read: {error.strerror}", fix="check the path and its permissions")
+    return Renewed(files, make)

@@ -21,6 +21,7 @@ from otel_toolcall_eval.wire.transcoding import to_protobuf
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.delivery import Client, Outcome
     from otel_toolcall_eval.forwarding.forward_queue import Entry
     from otel_toolcall_eval.forwarding.held_roots import HeldRoot, HeldRoots, Leaving
@@ -80,6 +81,15 @@ class Forwarder:
     def alive(self) -> bool:
         """True unless a sender has died."""
         return all(sender.is_alive() for sender in self._senders)
+
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        """Return what the operator should know about the files of credentials."""
+        return self._client.warnings
+
+    def refresh(self) -> None:
+        """Read files of credentials again that have changed. Called by one thread."""
+        self._client.refresh()
 
     def start(self) -> None:
         """Start the senders."""

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 import grpc
 
 from otel_toolcall_eval.forwarding.delivery import Delivered, Refused, TryAgain
-from otel_toolcall_eval.forwarding.downstream import Token, read_pem, tls_context
+from otel_toolcall_eval.forwarding.downstream import Token, tls_of
 from otel_toolcall_eval.wire.answers import rejected_in, retry_info_seconds, status_retry_seconds
 from otel_toolcall_eval.wire.replies import Encoding
 from otel_toolcall_eval.wire.services import GRPC_SERVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.delivery import Outcome, Parcel
     from otel_toolcall_eval.forwarding.downstream import Downstream
     from otel_toolcall_eval.wire.replies import Signal
@@ -50,11 +51,7 @@ class GrpcClient:
         self._downstream = downstream
         self.shown = downstream.shown
         self._token = None if downstream.token_file is None else Token(downstream.token_file)
-        self._credentials: grpc.ChannelCredentials | None = None
-        if downstream.is_tls:
-            tls_context(downstream)
-            ca, cert, key = (read_pem(name, getattr(downstream, name)) for name in ("ca_file", "cert_file", "key_file"))
-            self._credentials = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
+        self._tls = tls_of(downstream) if downstream.is_tls else None
         self._compression = grpc.Compression.Gzip if downstream.gzip else grpc.Compression.NoCompression
         self._lock = threading.Lock()
         # Guarded by _lock:
@@ -87,6 +84,20 @@ class GrpcClient:
         self._note(outcome, channel)
         return outcome
 
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        """Return what the operator should know about the files."""
+        return () if self._token is None else self._token.warnings
+
+    def refresh(self) -> None:
+        """Read files again that have changed."""
+        if self._token is not None:
+            self._token.refresh()
+        if self._tls is not None and self._tls.refresh():
+            with self._lock:
+                if self._channel is not None:
+                    self._open()  # the old channel goes with the last call on it
+
     def close(self) -> None:
         """Cut what is under way."""
         with self._lock:
@@ -108,15 +119,17 @@ class GrpcClient:
             ("grpc.use_local_subchannel_pool", 1),  # else a new channel would get the old connection back
         ]
         target = self._downstream.authority
-        if self._credentials is None:
+        if self._tls is None:
             self._channel = grpc.insecure_channel(target, options=options)
         else:
-            self._channel = grpc.secure_channel(target, self._credentials, options=options)
+            tls = self._tls.value
+            credentials = grpc.ssl_channel_credentials(root_certificates=tls.ca, private_key=tls.key, certificate_chain=tls.cert)
+            self._channel = grpc.secure_channel(target, credentials, options=options)
         self._exports = {signal: self._channel.unary_unary(f"/{name}/Export", None, None) for signal, name in GRPC_SERVICES.items()}
         self._timeouts = 0
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
-        token = () if self._token is None else (("authorization", f"Bearer {self._token.value()}"),)
+        token = () if self._token is None else (("authorization", self._token.header),)
         return *self._downstream.headers.items(), *token
 
     def _note(self, outcome: Outcome, channel: grpc.Channel) -> None:

@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from otel_toolcall_eval.forwarding.delivery import Delivered, Refused, TryAgain
-from otel_toolcall_eval.forwarding.downstream import Token, tls_context
+from otel_toolcall_eval.forwarding.downstream import Token, tls_of
 from otel_toolcall_eval.suppression import suppressed_instrumentation
 from otel_toolcall_eval.wire.answers import rejected_in
 from otel_toolcall_eval.wire.services import HTTP_PATHS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.delivery import Outcome, Parcel
     from otel_toolcall_eval.forwarding.downstream import Downstream
 
@@ -54,7 +55,7 @@ class HttpClient:
         self._downstream = downstream
         self.shown = downstream.shown
         self._token = None if downstream.token_file is None else Token(downstream.token_file)
-        self._tls = tls_context(downstream) if downstream.is_tls else None
+        self._tls = tls_of(downstream) if downstream.is_tls else None
         self._urls = {signal: downstream.endpoint.rstrip("/") + path for signal, path in HTTP_PATHS.items()}
         self._lock = threading.Lock()
         self._awaited: set[Future[Outcome]] = set()  # the loop's, and once it has ended, the closing thread's
@@ -82,6 +83,17 @@ class HttpClient:
             self._loop.call_soon_threadsafe(self._begin, answer, parcel, body)
         return answer.result()
 
+    @property
+    def warnings(self) -> Sequence[Problem]:
+        """Return what the operator should know about the files."""
+        return () if self._token is None else self._token.warnings
+
+    def refresh(self) -> None:
+        """Read files again that have changed; new connections are made with them."""
+        for file in (self._token, self._tls):
+            if file is not None:
+                file.refresh()
+
     def close(self) -> None:
         """Cut what is under way."""
         with self._lock:
@@ -104,7 +116,7 @@ class HttpClient:
 
     async def _serve(self, started: Future[None]) -> None:
         loop = asyncio.get_running_loop()
-        connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=self._tls or True)
+        connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
         async with aiohttp.ClientSession(
             connector=connector,
             timeout=aiohttp.ClientTimeout(total=self._downstream.timeout_seconds),
@@ -124,7 +136,11 @@ class HttpClient:
         try:
             with suppressed_instrumentation():
                 async with self._session.post(
-                    self._urls[parcel.signal], data=io.BytesIO(body), headers=self._headers(parcel), allow_redirects=False
+                    self._urls[parcel.signal],
+                    data=io.BytesIO(body),
+                    headers=self._headers(parcel),
+                    allow_redirects=False,
+                    ssl=True if self._tls is None else self._tls.value.context,
                 ) as response:
                     return await _outcome_of(response, parcel)
         except TimeoutError:
@@ -137,7 +153,7 @@ class HttpClient:
         if self._downstream.gzip:
             headers["Content-Encoding"] = "gzip"
         if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token.value()}"
+            headers["Authorization"] = self._token.header
         return headers
 
 

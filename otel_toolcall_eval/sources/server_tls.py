@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from otel_toolcall_eval.errors import Problem, SettingsError
-from otel_toolcall_eval.sources.renewed import Renewed, readable_by_others
+from otel_toolcall_eval.renewed import Renewed, readable_by_others
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import hmac
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import IntakeError, Problem, SettingsError
-from otel_toolcall_eval.sources.renewed import Renewed, readable_by_others
+from otel_toolcall_eval.renewed import Renewed, readable_by_others
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from otel_toolcall_eval.forwarding.delivery import Delivered, Parcel, TryAgain
-from otel_toolcall_eval.forwarding.downstream import Downstream, tls_context
+from otel_toolcall_eval.forwarding.downstream import Downstream, tls_of
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
 from otel_toolcall_eval.wire.replies import Encoding, Signal
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from otel_toolcall_eval.forwarding.delivery import Outcome
+    from otel_toolcall_eval.forwarding.delivery import Client, Outcome
 
 PARCEL = Parcel(signal=Signal.LOGS, encoding=Encoding.PROTOBUF, body=b"x")
 
@@ -93,6 +93,29 @@ def test_nothing_is_sent_to_what_is_not_trusted_or_does_not_trust_us(
 
 
 def test_nothing_below_tls_1_2_is_spoken(files: dict[str, Path]) -> None:
-    context = tls_context(Downstream(endpoint="https://a", ca_file=files["ca_file"]))
+    context = tls_of(Downstream(endpoint="https://a", ca_file=files["ca_file"])).value.context
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert context.check_hostname
+
+
+def test_files_that_are_replaced_are_used_from_the_next_connection_on(kind: str, authority: trustme.CA, files: dict[str, Path]) -> None:
+    right = files["ca_file"].read_bytes()
+    trustme.CA().cert_pem.write_to_path(str(files["ca_file"]))
+    behaviour = Behaviour()
+    with serving(kind, behaviour, authority, asks=True) as port:
+        downstream = Downstream(endpoint=f"https://127.0.0.1:{port}", timeout_seconds=5.0, **files)  # type: ignore[arg-type]
+        client: Client = GrpcClient(downstream) if kind == "grpc" else HttpClient(downstream)
+        client.start()
+        try:
+            outcomes = [client.send(PARCEL)]
+            files["ca_file"].write_bytes(right)
+            client.refresh()
+            outcomes.append(client.send(PARCEL))
+            files["ca_file"].write_bytes(b"no certificate")
+            client.refresh()
+            outcomes.append(client.send(PARCEL))
+        finally:
+            client.close()
+    assert isinstance(outcomes[0], TryAgain)
+    assert outcomes[1:] == [Delivered(), Delivered()]
+    assert client.warnings == ()

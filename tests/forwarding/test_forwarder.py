@@ -226,6 +226,10 @@ class FaultyClient:
         self.failures = 1
         self.quiet: list[object] = []
 
+    warnings = ()
+
+    def refresh(self) -> None: ...
+
     def start(self) -> None: ...
 
     def send(self, parcel: Parcel) -> Outcome:

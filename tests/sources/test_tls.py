@@ -228,7 +228,7 @@ def test_files_that_can_not_be_used_leave_the_old_ones_in_force_and_are_complain
         assert caplog.text == ""  # a certificate and its key are two files, and this may be the moment between them
         for _ in range(3):
             tls.refresh()
-        assert caplog.text.count("files of a listener could not be read again") == 1
+        assert caplog.text.count("files could not be read again") == 1
         assert delivers(make, client, port)
         files.key_file.unlink()
         tls.refresh()
@@ -238,11 +238,11 @@ def test_files_that_can_not_be_used_leave_the_old_ones_in_force_and_are_complain
         files.cert_file.write_bytes(b"")
         for _ in range(3):
             tls.refresh()
-        assert caplog.text.count("files of a listener could not be read again") == 2  # an episode of its own
+        assert caplog.text.count("files could not be read again") == 2  # an episode of its own
         assert delivers(make, client, port)
         files.issue()
         tls.refresh()
-        assert caplog.text.count("files of a listener were read again") == 1
+        assert caplog.text.count("files were read again") == 1
         assert delivers(make, client, port)
     assert "PRIVATE" not in caplog.text
 

@@ -205,7 +205,7 @@ def test_a_file_that_breaks_leaves_the_old_tokens_in_force_and_is_told_once(
     for _ in range(4):
         tokens.refresh()
     (record,) = caplog.records
-    assert record.getMessage() == "files of a listener could not be read again; what was read before stays in force"
+    assert record.getMessage() == "files could not be read again; what was read before stays in force"
     assert vars(record)["problems"][0].startswith(f"listen.token_file: {files.token_file}: ")
     assert "canary" not in str(vars(record))
     assert accepts(tokens, FIRST)

@@ -68,7 +68,7 @@ class Renewed(Generic[_Value]):
         self._failed_looks = 0
         if changed:
             self._seen, self._value = seen, value
-            _logger.info("files of a listener were read again", extra={"settings": list(self._files)})
+            _logger.info("files were read again", extra={"settings": list(self._files)})
         return changed
 
     def _failed(self, error: Exception) -> None:
@@ -76,7 +76,7 @@ class Renewed(Generic[_Value]):
         if self._failed_looks == 2:  # noqa: PLR2004 - the second look
             # No traceback, nor the text of an error that is not ours: it might say what no log line may.
             problems = [str(problem) for problem in error.problems] if isinstance(error, SettingsError) else [type(error).__qualname__]
-            message = "files of a listener could not be read again; what was read before stays in force"
+            message = "files could not be read again; what was read before stays in force"
             _logger.error(message, extra={"settings": list(self._files), "problems": problems})
 
     def _read(self) -> list[bytes]:
