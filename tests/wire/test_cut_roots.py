@@ -211,3 +211,17 @@ def test_a_byte_order_mark_changes_nothing() -> None:
 def test_protobuf_with_groups_is_left_whole() -> None:
     body = request_of(numbered(1)).SerializeToString() + GROUP
     assert cut_roots(body, {key(1, 1)}) == (body, ())
+
+
+def test_a_span_that_names_another_id_later_on_is_left_where_it_is() -> None:
+    request = request_of(numbered(1), numbered(2))
+    body = request.SerializeToString()
+    (span, other) = (found.SerializeToString() for found in request.resource_spans[0].scope_spans[0].spans)
+    renamed = span + b"\x12\x08" + (3).to_bytes(8)
+    group = b"\x12" + varint(len(renamed)) + renamed + b"\x12" + varint(len(other)) + other
+    block = b"\x12" + varint(len(group)) + group
+    odd = b"\x0a" + varint(len(block)) + block
+    assert keys_of(parsed(odd)) == [key(1, 3), key(1, 2)]
+    left, roots = cut_roots(odd, {key(1, 1)})
+    assert (left, list(roots)) == (odd, [])
+    assert cut_roots(body, set()) == (body, [])
