@@ -10,13 +10,14 @@ A message above the limit is refused by gRPC itself as RESOURCE_EXHAUSTED and ne
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from otel_toolcall_eval.errors import IntakeError, SettingsError
+from otel_toolcall_eval.sources.grpc_calls import MESSAGE_SECONDS, MOST_CALLS, Calls
+from otel_toolcall_eval.sources.grpc_health import Health
 from otel_toolcall_eval.sources.grpc_protection import TokenInterceptor, server_credentials
 from otel_toolcall_eval.sources.listening import check_free, shown
 from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_of
@@ -34,11 +35,11 @@ TRANSPORT = "grpc"
 
 _logger = logging.getLogger(__name__)
 
-_WORKERS = 4  # decoding holds the interpreter's lock, so more would only wait for each other
 _STREAMS_PER_CONNECTION = 100
 _METADATA_BYTES = 16 << 10
 _PING_FLOOR_MS = 9_000  # senders ping every 10 s by their clock; a second of jitter must not count against them
 _HANDSHAKE_MS = 10_000
+_IDLE_MS = 300_000  # a client whose connection is closed while it has no call opens another for its next, and loses nothing
 _STOP_MARGIN_SECONDS = 5.0
 
 
@@ -53,6 +54,9 @@ class GrpcReceiver:
         host: str = "127.0.0.1",
         port: int = 4317,
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        max_pending_bytes: int = 4 * DEFAULT_MAX_MESSAGE_BYTES,
+        max_calls: int = MOST_CALLS,
+        message_seconds: float = MESSAGE_SECONDS,
         port_option: str = "--grpc-port",
         tls: ServerTls | None = None,
         tokens: Tokens | None = None,
@@ -65,6 +69,9 @@ class GrpcReceiver:
             host: address to listen on.
             port: 0 takes any free one.
             max_message_bytes: largest message, packed and unpacked.
+            max_pending_bytes: bytes of all messages that are held at the same time; beyond, senders are asked to resend.
+            max_calls: calls under way at a time; beyond, one that is slow to send its message is ended, or senders are asked to resend.
+            message_seconds: time for the message of a call.
             port_option: what the reader of an error about the port is told to change.
             tls: without it, nothing is encrypted.
             tokens: every call but those to the health service needs one of them; without it, none does.
@@ -74,13 +81,16 @@ class GrpcReceiver:
         self._host = host
         self._asked_port = port
         self._max_message_bytes = max_message_bytes
+        self._max_pending_bytes = max_pending_bytes
+        self._max_calls = max_calls
+        self._message_seconds = message_seconds
         self._port_option = port_option
         self._tls = tls
         self._interceptors: list[grpc.ServerInterceptor[bytes, bytes]] = [] if tokens is None else [TokenInterceptor(tokens, self._refuse)]
         self._port = 0
-        self._workers: ThreadPoolExecutor | None = None
+        self._calls: Calls | None = None
         self._server: grpc.Server | None = None
-        self._health = health.HealthServicer()
+        self._health = Health(list(_SERVICES.values()))
 
     @property
     def port(self) -> int:
@@ -91,10 +101,17 @@ class GrpcReceiver:
         """Listen and serve; raises SettingsError if the port can't be had."""
         # gRPC itself would print to stderr and raise a RuntimeError without the reason.
         check_free(self._host, self._asked_port, port_option=self._port_option)
-        workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="otlp-grpc")
-        server = grpc.server(workers, interceptors=self._interceptors, options=self._options())
-        server.add_generic_rpc_handlers(tuple(self._service(signal) for signal in GRPC_SERVICES))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        calls = Calls(
+            refuse=self._refuse,
+            refused=self._refused,
+            transport=TRANSPORT,
+            max_pending_bytes=self._max_pending_bytes,
+            most=self._max_calls,
+            message_seconds=self._message_seconds,
+        )
+        server = grpc.server(calls.workers, interceptors=self._interceptors, options=self._options())
+        exports = {f"/{name}/Export": partial(self._answer, signal) for signal, name in GRPC_SERVICES.items()}
+        server.add_generic_rpc_handlers((calls.service(exports), *self._health.handlers(calls)))
         address = shown(self._host, self._asked_port)
         try:
             if self._tls is None:
@@ -102,29 +119,28 @@ class GrpcReceiver:
             else:
                 self._port = server.add_secure_port(address, server_credentials(self._tls))
         except RuntimeError as error:  # taken since we looked
-            workers.shutdown()
+            calls.stop()
             fix = f"stop the other process or choose another port with {self._port_option}"
             what = "the port is in use" if self._tls is None else "the port is in use, or gRPC can't use the certificate"
             raise SettingsError(where=address, what=what, fix=fix) from error
-        self._workers, self._server = workers, server
+        self._calls, self._server = calls, server
         self.set_serving(serving=True)
+        calls.start()
         server.start()
 
     def set_serving(self, *, serving: bool) -> None:
         """Say what the health service answers, for the whole server and for each OTLP service."""
-        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-        for service in ("", *GRPC_SERVICES.values()):
-            self._health.set(service, status)
+        self._health.set_serving(serving=serving)
 
     def stop(self, *, grace_seconds: float) -> None:
         """Take no more requests, finish those under way within ``grace_seconds``, and leave no thread behind."""
-        server, workers = self._server, self._workers
-        self._server = self._workers = None
-        if server is None or workers is None:
+        server, calls = self._server, self._calls
+        self._server = self._calls = None
+        if server is None or calls is None:
             return
-        self._health.enter_graceful_shutdown()
+        self._health.leave()
         server.stop(grace_seconds).wait(grace_seconds + _STOP_MARGIN_SECONDS)
-        workers.shutdown(wait=True, cancel_futures=True)
+        calls.stop()
 
     def _options(self) -> list[tuple[str, int]]:
         return [
@@ -134,18 +150,13 @@ class GrpcReceiver:
             ("grpc.max_concurrent_streams", _STREAMS_PER_CONNECTION),
             ("grpc.per_message_decompression", 0),
             ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
+            ("grpc.max_connection_idle_ms", _IDLE_MS),
             ("grpc.http2.min_ping_interval_without_data_ms", _PING_FLOOR_MS),  # what gRPC listens to
             ("grpc.http2.min_recv_ping_interval_without_data_ms", _PING_FLOOR_MS),  # what its headers call it
             ("grpc.keepalive_permit_without_calls", 1),
         ]
 
-    def _service(self, signal: Signal) -> grpc.GenericRpcHandler[bytes, bytes]:
-        def export(message: bytes, context: grpc.ServicerContext) -> bytes:
-            return self._answer(message, signal, context)
-
-        return grpc.method_handlers_generic_handler(GRPC_SERVICES[signal], {"Export": grpc.unary_unary_rpc_method_handler(export)})
-
-    def _answer(self, message: bytes, signal: Signal, context: grpc.ServicerContext) -> bytes:
+    def _answer(self, signal: Signal, message: bytes, context: grpc.ServicerContext) -> bytes:
         try:
             body = self._unpacked(message) if self._intake.wants(signal) else b""
             return self._intake.take(body, Encoding.PROTOBUF, signal, transport=TRANSPORT)

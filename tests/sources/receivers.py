@@ -85,9 +85,27 @@ def otlp(sink: Intake) -> OtlpIntake:
 
 
 def grpc_receiver(
-    intake: Intake, *, port: int = 0, max_message_bytes: int = 64 << 20, tls: ServerTls | None = None, tokens: Tokens | None = None
+    intake: Intake,
+    *,
+    port: int = 0,
+    max_message_bytes: int = 64 << 20,
+    max_pending_bytes: int = 256 << 20,
+    max_calls: int = 64,
+    message_seconds: float = 30,
+    tls: ServerTls | None = None,
+    tokens: Tokens | None = None,
 ) -> GrpcReceiver:
-    return GrpcReceiver(intake=otlp(intake), refused=intake.refused, port=port, max_message_bytes=max_message_bytes, tls=tls, tokens=tokens)
+    return GrpcReceiver(
+        intake=otlp(intake),
+        refused=intake.refused,
+        port=port,
+        max_message_bytes=max_message_bytes,
+        max_pending_bytes=max_pending_bytes,
+        max_calls=max_calls,
+        message_seconds=message_seconds,
+        tls=tls,
+        tokens=tokens,
+    )
 
 
 def http_receiver(

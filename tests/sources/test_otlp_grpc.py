@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import socket
-import struct
 import threading
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
@@ -11,6 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.sources import otlp_grpc
+from tests.sources.http2 import GOAWAY, HELLO, PING, frame, frames
 from tests.sources.receivers import Intake, call, grpc_receiver, running
 from tests.wire.otlp_requests import numbered, request_of
 
@@ -62,20 +62,6 @@ def test_a_port_that_is_taken_while_we_look_is_still_reported(monkeypatch: pytes
 
 # --- a client that pings by hand, since a real one pings every ten seconds at most ------------------------------------------------------
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-PING, GOAWAY = 6, 7
-
-
-def frame(kind: int, flags: int = 0, content: bytes = b"") -> bytes:
-    return struct.pack(">I", len(content))[1:] + bytes([kind, flags]) + bytes(4) + content
-
-
-def frames(stream: BinaryIO) -> Iterator[tuple[int, int]]:
-    """Yield the kind and flags of each frame until the connection ends."""
-    while len(head := stream.read(9)) == 9:
-        stream.read(int.from_bytes(head[:3]))
-        yield head[3], head[4]
-
 
 def test_pings_without_a_call_that_keep_the_floor_are_answered_and_faster_ones_end_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(otlp_grpc, "_PING_FLOOR_MS", 10)
@@ -91,7 +77,7 @@ def pings_answered(count: int, *, pause_seconds: float) -> int:
         socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
         connection.makefile("rb") as stream,
     ):
-        connection.sendall(PREFACE + frame(4))
+        connection.sendall(HELLO)
         received = frames(stream)
         for number in range(count):
             connection.sendall(frame(PING, content=number.to_bytes(8)))
@@ -106,3 +92,10 @@ def until_goaway(received: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int
         if kind == GOAWAY:
             return
         yield kind, flags
+
+
+def test_senders_that_ping_every_ten_seconds_keep_the_floor() -> None:
+    # FAULTS A44: a sender's pings every 10 s ended its connection
+    options = dict(grpc_receiver(Intake())._options())  # noqa: SLF001 - gRPC does not tell what it was given
+    assert options["grpc.http2.min_ping_interval_without_data_ms"] == 9_000
+    assert options["grpc.keepalive_permit_without_calls"] == 1

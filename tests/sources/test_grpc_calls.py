@@ -1,0 +1,146 @@
+"""Calls that stall hold nobody up: what they wait for is bounded in time and number, and others go on."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from otel_toolcall_eval.sources import grpc_calls
+from tests.sources.http2 import RST_STREAM, begun_call, connected, frames
+from tests.sources.receivers import TRACES, Called, Intake, call, grpc_receiver, running, wait_for
+from tests.wire.otlp_requests import numbered, request_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BODY = request_of(numbered(1)).SerializeToString()
+CHECK, WATCH = "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"
+CALLS = 4
+SERVING = health_pb2.HealthCheckResponse.SERVING
+
+
+@contextmanager
+def stalled(port: int, count: int, method: str = TRACES, more: bytes = b"") -> Iterator[None]:
+    """Keep calls open that have begun, each on a connection of its own."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(connected(port)).sendall(begun_call(method, more=more))
+        yield
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [
+        pytest.param(TRACES, b"", id="no message"),
+        pytest.param(TRACES, b"\0\0\0\1\0abc", id="half a message"),
+        pytest.param(TRACES, b"\0\0", id="half a length"),
+        pytest.param(CHECK, b"", id="a health check"),
+        pytest.param(WATCH, b"", id="a watch"),
+    ],
+)
+def test_more_calls_than_there_are_workers_stall_and_the_next_one_is_answered(
+    monkeypatch: pytest.MonkeyPatch, method: str, more: bytes
+) -> None:
+    monkeypatch.setattr(grpc_calls, "_PRESSED_SECONDS", 0.2)
+    intake = Intake()
+    with running(grpc_receiver(intake, max_calls=CALLS)) as port, stalled(port, CALLS - 1, method, more):
+        assert [call(port, BODY).code for _ in range(3)] == ["OK"] * 3
+        with stalled(port, 5 * CALLS, method, more):
+            # while they are young, there is no telling that they stall; the sender is asked to come again
+            until(port, "OK")
+            assert health_pb2.HealthCheckResponse.FromString(until(port, "OK", b"", CHECK).body).status == SERVING
+    assert ("grpc", "too_slow") in intake.refusals
+
+
+def until(port: int, code: str, message: bytes = BODY, method: str = TRACES) -> Called:
+    """Call until a call ends like this, and return it."""
+    ended: list[Called] = []
+
+    def again() -> bool:
+        ended.append(call(port, message, method))
+        return ended[-1].code == code
+
+    wait_for(again)
+    return ended[-1]
+
+
+def test_a_call_that_is_one_too_many_is_asked_to_come_again() -> None:
+    intake = Intake()
+    with running(grpc_receiver(intake, max_calls=CALLS)) as port, stalled(port, CALLS):
+        ended = until(port, "UNAVAILABLE")
+    assert ended.details == "receiver: too many calls are under way; resend after a delay"
+    assert RetryInfo.FromString(ended.trailers["google.rpc.retryinfo-bin"]).retry_delay.seconds == 1
+    assert ("grpc", "overloaded") in intake.refusals
+
+
+@pytest.mark.parametrize("more", [pytest.param(b"", id="no message"), pytest.param(b"\0\0\0\1\0abc", id="half a message")])
+def test_a_call_whose_message_does_not_come_is_ended(more: bytes) -> None:
+    intake = Intake()
+    with (
+        running(grpc_receiver(intake, message_seconds=0.3)) as port,
+        connected(port) as connection,
+        connection.makefile("rb") as stream,
+    ):
+        connection.sendall(begun_call(more=more))
+        assert any(kind == RST_STREAM for kind, _ in frames(stream))
+        assert call(port, BODY).code == "OK"
+    assert intake.refusals == [("grpc", "too_slow")]
+
+
+def test_a_call_without_a_message_is_refused() -> None:
+    with running(grpc_receiver(Intake())) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        export: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary(TRACES, None, None)
+        with pytest.raises(grpc.RpcError) as refused:
+            export(iter(()), timeout=10)
+    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert "send exactly one" in str(refused.value.details())
+
+
+class Waiting(Intake):
+    """Takes nothing in before it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.go_on = threading.Event(), threading.Event()
+
+    def offer(self, decoded: object, *, transport: str) -> None:
+        self.inside.set()
+        assert self.go_on.wait(20)
+        super().offer(decoded, transport=transport)  # type: ignore[arg-type]
+
+
+def test_more_bytes_at_a_time_than_allowed_are_refused_until_the_others_are_done() -> None:
+    intake = Waiting()
+    with running(grpc_receiver(intake, max_pending_bytes=len(BODY) + 5)) as port:
+        first = threading.Thread(target=call, args=(port, BODY))
+        first.start()
+        assert intake.inside.wait(20)
+        assert call(port, BODY).code == "UNAVAILABLE"
+        intake.go_on.set()
+        first.join(20)
+        assert call(port, BODY).code == "OK"
+    assert intake.names == ["span 1", "span 1"]
+    assert intake.refusals == [("grpc", "overloaded")]
+
+
+def test_who_watches_the_health_of_a_service_is_told_when_it_changes() -> None:
+    receiver = grpc_receiver(Intake())
+    with running(receiver) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        told = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=20)
+        assert next(told).status == health_pb2.HealthCheckResponse.SERVING
+        receiver.set_serving(serving=False)
+        assert next(told).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        told.cancel()
+
+
+@pytest.mark.parametrize("method", [pytest.param(CHECK, id="check"), pytest.param(WATCH, id="watch")])
+def test_a_health_request_that_is_none_is_refused(method: str) -> None:
+    with running(grpc_receiver(Intake())) as port:
+        assert call(port, b"\x0a\x05\x01", method).code == "INVALID_ARGUMENT"
+        assert call(port, b"\x0a\x07nothing", CHECK).code == "NOT_FOUND"
