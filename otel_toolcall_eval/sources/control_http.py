@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import DecodeError, IntakeError
@@ -81,7 +82,15 @@ class ControlListener(HttpListener):
         def service() -> ControlService:
             return ControlService(bind=bind, known=known, refused=refused, tokens=tokens)
 
-        super().__init__(service, host=host, port=port, port_option=port_option, thread_name="control-http", tls=tls)
+        super().__init__(
+            service,
+            host=host,
+            port=port,
+            port_option=port_option,
+            thread_name="control-http",
+            refused=partial(refused, TRANSPORT),
+            tls=tls,
+        )
 
 
 class ControlService(HttpAnswers):

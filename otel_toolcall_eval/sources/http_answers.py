@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from aiohttp import web
+from aiohttp import HttpVersion10, HttpVersion11, web
 
 from otel_toolcall_eval.errors import IntakeError
 from otel_toolcall_eval.sources.http_connection import MAX_HEADERS, SERVER_HEADER, Connection
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+_VERSIONS = frozenset({HttpVersion10, HttpVersion11})
 _ENCODINGS = {encoding.value: encoding for encoding in Encoding}
 
 
@@ -58,6 +59,12 @@ class MethodError(IntakeError):
         """Say what is allowed."""
         super().__init__(where=where, what="the method is not allowed", fix=f"use {allowed.partition(',')[0]}")
         self.allowed = allowed
+
+
+class _VersionError(IntakeError):
+    """Another version than HTTP/1.0 and 1.1, written as if it were one of them; the parser lets 0.9 and 2.0 through."""
+
+    http_status = 505
 
 
 class _HeadersError(IntakeError):
@@ -165,6 +172,8 @@ class HttpAnswers:
         return replace(answer, headers={**answer.headers, **more}) if more else answer
 
     async def _guarded(self, request: web.BaseRequest, encoding: Encoding | None) -> Answer:
+        if request.version not in _VERSIONS:
+            raise _VersionError(where="request", what="this version of HTTP is not spoken here", fix="use HTTP/1.1")
         if len(request.headers) > MAX_HEADERS:
             raise _HeadersError(where="request", what=f"more than {MAX_HEADERS} headers", fix="send fewer headers")
         early = self.before_tokens(request)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from otel_toolcall_eval.sources.http_connection import Connection
+from otel_toolcall_eval.sources.http_crowd import Crowd
 from otel_toolcall_eval.sources.listening import listen
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.sources.http_answers import HttpAnswers
     from otel_toolcall_eval.sources.server_tls import ServerTls
+
+MOST_CONNECTIONS = 512
+"""Open at a time: half of the files that most systems let a process open unasked; the other half is for gRPC, which can't be bounded."""
 
 _LOOP_TURNS = 5  # asyncio needs three from an accepted socket to a connection, two from a close to a closed socket
 _CLOSE_SECONDS = 1.0  # for connections that are cut anyway, and for a client's answer to the end of TLS
@@ -38,9 +42,12 @@ class HttpListener:
         port: int,
         port_option: str,
         thread_name: str,
+        refused: Callable[[str], None],
         tls: ServerTls | None = None,
         head_seconds: float = 10.0,
+        answer_seconds: float = 30.0,
         idle_seconds: float = 75.0,
+        max_connections: int = MOST_CONNECTIONS,
     ) -> None:
         """Prepare; nothing listens yet.
 
@@ -50,9 +57,12 @@ class HttpListener:
             port: 0 takes any free one.
             port_option: what the reader of an error about the port is told to change.
             thread_name: of the loop's thread.
+            refused: counts, by reason, what is not HTTP and who found no place.
             tls: without it, nothing is encrypted.
             head_seconds: time for the headers of a request, and before that for the TLS handshake.
+            answer_seconds: time for the client to read an answer.
             idle_seconds: how long a connection may stay unused.
+            max_connections: open at a time; beyond, one that keeps us waiting is closed, or the new one is asked to come again.
         """
         self._service = service
         self._host = host
@@ -60,7 +70,10 @@ class HttpListener:
         self._port_option = port_option
         self._thread_name = thread_name
         self._tls = tls
+        self._refused = refused
         self._head_seconds = head_seconds
+        self._answer_seconds = answer_seconds
+        self._max_connections = max_connections
         self._idle_seconds = idle_seconds
         self._port = 0
         self._thread: threading.Thread | None = None
@@ -104,8 +117,18 @@ class HttpListener:
         service = self._service()
         server = web.Server(service.handle, loop=loop)
 
+        crowd = Crowd(self._max_connections)
+
         def connection() -> Connection:
-            return Connection(server, loop=loop, head_seconds=self._head_seconds, idle_seconds=self._idle_seconds)
+            return Connection(
+                server,
+                loop=loop,
+                crowd=crowd,
+                refused=self._refused,
+                head_seconds=self._head_seconds,
+                answer_seconds=self._answer_seconds,
+                idle_seconds=self._idle_seconds,
+            )
 
         accepting = await self._accept(connection, listening)
         self._loop, self._stop_asked = loop, loop.create_future()

@@ -103,7 +103,7 @@ class HttpService(HttpAnswers):
         if encoding is None:
             fix = f"send {' or '.join(Encoding)}"
             raise UnsupportedMediaError(where="Content-Type", what="not a media type of OTLP", fix=fix)
-        packed = _PACKED.get(request.headers.get("Content-Encoding", "").strip().lower())
+        packed = _PACKED.get(",".join(request.headers.getall("Content-Encoding", ())).strip().lower())  # repeated, it is one list
         if packed is None:
             raise UnsupportedMediaError(where="Content-Encoding", what="this compression is not supported", fix="use gzip or none")
         body = await self._bodies.read(request, packed=packed)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.sources.http_body import BodyReader
 from otel_toolcall_eval.sources.http_cors import Cors
-from otel_toolcall_eval.sources.http_listener import HttpListener
+from otel_toolcall_eval.sources.http_listener import MOST_CONNECTIONS, HttpListener
 from otel_toolcall_eval.sources.http_service import HttpService
 from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES
 
@@ -36,6 +37,7 @@ class HttpReceiver(HttpListener):
         head_seconds: float = 10.0,
         body_seconds: float = 30.0,
         idle_seconds: float = 75.0,
+        max_connections: int = MOST_CONNECTIONS,
         port_option: str = "--http-port",
         tls: ServerTls | None = None,
         tokens: Tokens | None = None,
@@ -52,8 +54,9 @@ class HttpReceiver(HttpListener):
             max_message_bytes: largest body, packed and unpacked.
             max_pending_bytes: bytes of all bodies that are held at the same time; beyond, senders are asked to resend.
             head_seconds: time for the headers of a request.
-            body_seconds: time for its body.
+            body_seconds: time for its body, and for the client to read the answer.
             idle_seconds: how long a connection may stay unused.
+            max_connections: open at a time; beyond, one that keeps us waiting is closed, or the new one is asked to come again.
             port_option: what the reader of an error about the port is told to change.
             tls: without it, nothing is encrypted.
             tokens: every request but those for health needs one of them; without it, none does.
@@ -71,7 +74,10 @@ class HttpReceiver(HttpListener):
             port=port,
             port_option=port_option,
             thread_name="otlp-http",
+            refused=partial(refused, "http"),
             tls=tls,
             head_seconds=head_seconds,
+            answer_seconds=body_seconds,
             idle_seconds=idle_seconds,
+            max_connections=max_connections,
         )

@@ -32,9 +32,9 @@ PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
+def wait_for(condition: Callable[[], bool], *, seconds: int = 5) -> None:
     """Wait until a condition holds; threads of libraries end a little after we are told so."""
-    for _ in range(500):
+    for _ in range(100 * seconds):
         if condition():
             return
         threading.Event().wait(0.01)
@@ -117,6 +117,8 @@ def http_receiver(
     max_pending_bytes: int = 256 << 20,
     head_seconds: float = 10,
     body_seconds: float = 30,
+    idle_seconds: float = 75,
+    max_connections: int = 512,
     tls: ServerTls | None = None,
     tokens: Tokens | None = None,
     allowed_origins: frozenset[str] = frozenset(),
@@ -130,6 +132,8 @@ def http_receiver(
         max_pending_bytes=max_pending_bytes,
         head_seconds=head_seconds,
         body_seconds=body_seconds,
+        idle_seconds=idle_seconds,
+        max_connections=max_connections,
         tls=tls,
         tokens=tokens,
         allowed_origins=allowed_origins,
