@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("api", "processor"),
     ("wiring",),
     ("receivers", "wiring_forwarding"),
-    ("sources", "settings", "forwarding", "emission"),
+    ("sources", "settings", "forwarding", "emission", "process_limits"),
     ("worker",),
     ("accounts", "endpoint", "notices", "renewed", "suppression", "work_queue"),
     ("work_items",),

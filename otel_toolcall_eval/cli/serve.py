@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.endpoint import without_credentials
 from otel_toolcall_eval.errors import Problem, SettingsError
+from otel_toolcall_eval.process_limits import raise_file_limit, return_large_blocks
 from otel_toolcall_eval.settings.environment import PREFIX
 from otel_toolcall_eval.settings.service import LogFormat, Profile, load_settings
 from otel_toolcall_eval.sidecar import Sidecar
@@ -34,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal; 0, and a log line if something could not be judged or sent in time."""
     settings = _settings(arguments)
     _configure_logging(settings)
+    raise_file_limit()
+    return_large_blocks()
     sidecar = Sidecar(settings, console=build_console(arguments.verdicts, settings))
     with sidecar.signals():
         sidecar.start()

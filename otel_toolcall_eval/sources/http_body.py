@@ -10,7 +10,9 @@ import asyncio
 from aiohttp import web
 
 from otel_toolcall_eval.errors import DecodeError, IntakeError, OverloadedError
-from otel_toolcall_eval.wire.unpacking import Gunzip, too_large
+from otel_toolcall_eval.wire.unpacking import gunzip, too_large
+
+_INLINE_PACKED_BYTES = 8 << 10  # unpacked at most 8 MiB, in 20 ms; what is larger would keep health checks waiting
 
 
 class TooSlowError(IntakeError):
@@ -41,6 +43,7 @@ class BodyReader:
         self._max_pending_bytes = max_pending_bytes
         self._body_seconds = body_seconds
         self._pending_bytes = 0
+        self._unpacking = asyncio.Lock()  # one at a time, since what is being unpacked is not accounted for yet
 
     async def read(self, request: web.BaseRequest, *, packed: bool) -> Body:
         """Return the body, unpacked if ``packed``. The caller releases it.
@@ -72,16 +75,22 @@ class BodyReader:
         if (request.content_length or 0) > self._max_body_bytes:
             raise too_large(self._max_body_bytes)  # said before the sender has sent it all
         await _answer_expectation(request)
-        unpacker = Gunzip(self._max_body_bytes) if packed else None
         received = 0
         async for chunk in request.content.iter_any():
             received += len(chunk)
             if received > self._max_body_bytes:
                 raise too_large(self._max_body_bytes)
-            for piece in (chunk,) if unpacker is None else unpacker.feed(chunk):
-                body.add(piece)
-        if unpacker is not None:
-            unpacker.finish()
+            body.add(chunk)
+        if packed:
+            unpacked = await self._unpacked(body.take())
+            body.release()
+            body.add(unpacked)
+
+    async def _unpacked(self, packed: bytes) -> bytes:
+        if len(packed) <= _INLINE_PACKED_BYTES:
+            return gunzip(packed, self._max_body_bytes)
+        async with self._unpacking:
+            return await asyncio.to_thread(gunzip, packed, self._max_body_bytes)
 
     def hold(self, count: int) -> None:
         """Account for ``count`` more bytes; raises OverloadedError if they are too many."""

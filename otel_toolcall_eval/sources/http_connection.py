@@ -119,6 +119,8 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Pass the bytes on; the first ones after an answer begin the headers of the next request."""
+        if self._force_close:
+            return  # turned away, and still talking
         in_head = self._in_head()
         if in_head and self._head_timer is None:
             self._crowd.begins(self, now=self._loop.time())

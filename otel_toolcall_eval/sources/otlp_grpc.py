@@ -90,7 +90,7 @@ class GrpcReceiver:
         self._port = 0
         self._calls: Calls | None = None
         self._server: grpc.Server | None = None
-        self._health = Health(list(_SERVICES.values()))
+        self._health = Health(list(GRPC_SERVICES.values()))
 
     @property
     def port(self) -> int:

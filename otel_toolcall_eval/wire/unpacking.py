@@ -18,6 +18,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 _PIECE_BYTES = 1 << 20  # most that is unpacked before it is counted
 _CHUNK_BYTES = 1 << 16
+_HELD_BYTES = 4 << 20
 _MAX_MEMBERS = 1000  # each costs 10 microseconds, however little it holds
 _ANY_HEADER = 32 + zlib.MAX_WBITS  # zlib's way of saying: gzip or zlib, see for yourself
 _ZLIB_MAGIC = b"\x78"
@@ -85,13 +86,25 @@ class Gunzip:
 
 
 def gunzip(packed: bytes, limit_bytes: int) -> bytes:
-    """Return what ``packed`` holds; raises as ``Gunzip`` does."""
+    """Return what ``packed`` holds; raises as ``Gunzip`` does.
+
+    What holds more than 4 MiB is unpacked twice, the first time to see whether it keeps the limit: a bomb takes no memory then.
+    """
+    held: list[bytes] = []
+    size = 0
+    for piece in _unpacked(packed, limit_bytes):
+        size += len(piece)
+        held.append(piece)
+        if size > _HELD_BYTES:
+            held.clear()
+    return b"".join(held if size <= _HELD_BYTES else _unpacked(packed, limit_bytes))
+
+
+def _unpacked(packed: bytes, limit_bytes: int) -> Iterator[bytes]:
     unpacker = Gunzip(limit_bytes)
-    pieces: list[bytes] = []
     for start in range(0, len(packed), _CHUNK_BYTES):  # zlib copies the rest of its input after every piece
-        pieces.extend(unpacker.feed(packed[start : start + _CHUNK_BYTES]))
+        yield from unpacker.feed(packed[start : start + _CHUNK_BYTES])
     unpacker.finish()
-    return b"".join(pieces)
 
 
 def _not_gzip(*, what: str) -> DecodeError:

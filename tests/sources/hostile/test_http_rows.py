@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,7 +51,8 @@ def test_the_right_answer(patient: tuple[Intake, int], impatient: tuple[Intake, 
     intake.decoded.clear()
     intake.refusals.clear()
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-        connection.sendall(row.sent)
+        with suppress(ConnectionError):  # the answer may come before all is sent
+            connection.sendall(row.sent)
         response = answer(connection, "HEAD" if row.sent.startswith(b"HEAD") else None)
         body = b"" if response is None else response.read()
         assert (None if response is None else response.status) == row.status
@@ -74,6 +76,7 @@ def test_the_right_answer(patient: tuple[Intake, int], impatient: tuple[Intake, 
             assert closed(connection)
     for said in (str(response and response.getheaders()).encode(), body, caplog.text.encode()):
         assert SECRET not in said
+    assert caplog.text == ""
     assert post(port, GOOD).status == 200  # the next client
 
 
