@@ -13,6 +13,9 @@ ARGS ?=
 # A stamp says which extras .venv holds. [dev] holds those of [sidecar] too, so it sets both.
 SIDECAR := $(VENV)/.has-sidecar
 DEV := $(VENV)/.has-dev
+FUZZ := $(VENV)/.has-fuzz
+# How long `make fuzz` tries each target.
+SECONDS ?= 60
 
 # Core rooms have every branch covered by their own tests; the values that all rooms share, by any; all code together, this share in percent.
 CORE_ROOMS := wire assembly extraction binding evaluators judging values
@@ -20,7 +23,7 @@ CORE_VALUES := errors model
 WHOLE_PERCENT := 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench serve lint types architecture readme install-check coverage lowest clean
+.PHONY: help demo test check bench serve lint types architecture readme install-check coverage lowest fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,12 +80,20 @@ lowest: $(DEV) ## run all tests with the lowest versions of the dependencies tha
 bench: $(DEV) ## measure; prints ratios within one run, asserts no times
 	@$(PY) -m pytest -q -o addopts=--import-mode=importlib -o python_files='bench_*.py' tests/bench
 
+fuzz: $(FUZZ) ## try the decoders and the reading of criteria with made-up input, SECONDS=60 each
+	@nice $(PY) -m tests.fuzz --seconds $(SECONDS) --jobs $(JOBS) --folder $(BUILD)/fuzz
+
 clean: ## remove what the targets made, but for .venv
 	rm -rf $(BUILD) build dist .coverage .coverage.* .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 $(DEV): pyproject.toml
 	@$(call install,dev)
 	@touch $(SIDECAR) $@
+
+# atheris is apart: it has wheels for some machines only. Where there is none, the targets run without it and say so.
+$(FUZZ): pyproject.toml $(DEV)
+	@$(call install,fuzz)
+	@touch $@
 
 $(SIDECAR): pyproject.toml
 	@$(call install,sidecar)

@@ -155,7 +155,7 @@ def test_a_failed_install_is_tried_again_next_time(checkout: Checkout) -> None:
 def test_make_alone_lists_every_target_that_the_readme_may_name(checkout: Checkout) -> None:
     done = checkout.run("make")
     listed = {line.split()[1] for line in done.stdout.splitlines()}
-    assert {"demo", "test", "check", "bench", "serve", "clean"} <= listed
+    assert {"demo", "test", "check", "bench", "serve", "fuzz", "clean"} <= listed
 
 
 RESULTS = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
@@ -197,4 +197,4 @@ def test_ci_runs_every_check_and_the_tests(checkout: Checkout) -> None:
     checkout.run("bash", ".ci/run")
     asked = checkout.done()
     [checks] = [line for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines() if line.startswith("check:")]
-    assert asked == [*checks.partition("##")[0].split()[1:], "test"]
+    assert asked == [*checks.partition("##")[0].split()[1:], "test", "fuzz"]

@@ -88,15 +88,16 @@ def make_span(  # noqa: PLR0917 - one argument for each field; called once per s
     """Return a span with the estimate of its size.
 
     The estimate holds the objects that live as long as the span: IDs, times, texts, kept attributes and events, its share of the
-    origin. Not counted, because shared: attribute keys (the projection has them), small integers, status codes.
+    origin. Keys count by their length: those that the projection lists are shared, but those under a prefix are the sender's, and as
+    long as it likes. Not counted, because shared: small integers, status codes.
     """
     size = _SPAN_BYTES + _text_bytes(name) + origin.share_bytes
     if status_message:
         size += getsizeof(status_message)
     if attributes:
         size += getsizeof(attributes)
-        for value in attributes.values():
-            size += _text_bytes(value) if type(value) is str else value_bytes(value)
+        for key, value in attributes.items():
+            size += len(key) + (_text_bytes(value) if type(value) is str else value_bytes(value))
     if events:
         size += getsizeof(events) + sum(map(event_bytes, events))
     span = SpanDraft()

@@ -64,10 +64,15 @@ def projection() -> Projection:
 
 
 def memory(thing: object, known: frozenset[int] = frozenset()) -> int:
-    """Add up what a decoded thing takes, members included; ``known`` are the identities of what somebody else holds."""
+    """Add up what a decoded thing takes, members included; ``known`` are the identities of what somebody else holds.
+
+    Raises UnicodeEncodeError for text with half of a surrogate pair, which could not be written out again.
+    """
     if thing is None or isinstance(thing, (bool, StatusCode)) or id(thing) in known:
         return 0
     size = getsizeof(thing)
+    if isinstance(thing, str):
+        thing.encode()
     if isinstance(thing, dict):
         return size + sum(memory(key, known) + memory(value, known) for key, value in thing.items())
     if isinstance(thing, tuple):
@@ -107,7 +112,6 @@ def hold_spans(decoded: DecodedTraces, sent: int) -> None:
         assert 0 <= span.flags <= _UINT32
         assert -(1 << 31) <= span.kind < 1 << 31
         assert all(map(projection().keeps, span.attributes))
-        repr(span).encode()  # no half of a surrogate pair, nowhere
     hold_memory(decoded.spans, decoded.size_bytes, sent)
 
 
@@ -170,7 +174,6 @@ def _logs(data: bytes, decode: Callable[[bytes, Projection], DecodedLogs]) -> No
         assert record.trace_id is None or (len(record.trace_id) == 16 and any(record.trace_id))
         assert record.span_id is None or (record.trace_id is not None and len(record.span_id) == 8 and any(record.span_id))
         assert 0 <= record.time_unix_ns <= _UINT64
-        repr(record).encode()
     hold_memory(decoded.records, decoded.size_bytes, len(data))
     named = [record for record in decoded.records if record.event_name in projection().event_names and "{" not in record.event_name]
     for rewritten, again in (

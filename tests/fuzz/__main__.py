@@ -1,0 +1,49 @@
+"""``make fuzz``: runs the targets, two at a time, each in a process of its own, and says how many inputs each has tried."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.fuzz.oracles import TARGETS
+
+_TRIED = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
+_SHOWN = 3000
+
+
+def main() -> int:
+    """Return 0 if every target held."""
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
+    parser.add_argument("targets", nargs="*", default=list(TARGETS), help=f"of {', '.join(TARGETS)}; all by default")
+    parser.add_argument("--seconds", type=int, default=60, help="for each target; 0: no limit")
+    parser.add_argument("--runs", type=int, default=0, help="inputs for each target; 0: no limit")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--folder", type=Path, default=Path(".build/fuzz"), help="for the corpus, and for what breaks a target")
+    asked = parser.parse_args()
+    if importlib.util.find_spec("atheris") is None:
+        print("fuzz: no atheris for this Python and machine (it has wheels for Linux on x86-64); mutating without an eye on coverage")  # noqa: T201
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        held = list(pool.map(lambda target: _run(target, asked), asked.targets))
+    return 0 if all(held) else 1
+
+
+def _run(target: str, asked: argparse.Namespace) -> bool:
+    """Run one target and tell whether it held."""
+    folder = asked.folder / target
+    command = [sys.executable, "-m", "tests.fuzz.engine", target, str(folder), str(asked.seconds), str(asked.runs)]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
+    tried = _TRIED.search(ended.stdout + ended.stderr)
+    print(f"fuzz: {target}: {tried[1] if tried else 'unknown'} inputs, {'held' if ended.returncode == 0 else 'BROKEN'}")  # noqa: T201
+    if ended.returncode != 0:
+        print((ended.stdout + ended.stderr)[-_SHOWN:])  # noqa: T201
+        print(f"fuzz: the input lies in {folder / 'crashes'}; once mended, keep it in tests/fuzz/found/{target}/")  # noqa: T201
+    return ended.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
