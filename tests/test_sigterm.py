@@ -1,0 +1,125 @@
+"""SIGTERM under load, again and again: exit 0 in time, not ready while draining, and nothing that was acknowledged is lost.
+
+A few rounds at a time; more with SIGTERM_ROUNDS=50.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from http.client import HTTPConnection, HTTPException
+
+import grpc
+
+from tests.sidecar_process import STOP_SECONDS, RunningSidecar, running_sidecar
+from tests.sources.receivers import TRACES, wait_for
+from tests.wire.otlp_requests import numbered, request_of
+
+ROUNDS = int(os.environ.get("SIGTERM_ROUNDS", "3"))
+SENDERS = 2
+NEVER = True  # what no wait returns before it is told
+
+
+class Load:
+    """Sends one trace after another over both transports until it is refused, and remembers what was acknowledged."""
+
+    def __init__(self, sidecar: RunningSidecar) -> None:
+        self.acknowledged: set[str] = set()
+        self._sidecar = sidecar
+        self._lock = threading.Lock()
+        self._threads = [
+            threading.Thread(target=send, args=(number,)) for number in range(SENDERS) for send in (self._over_http, self._over_grpc)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(STOP_SECONDS)
+
+    def _took(self, trace: int) -> None:
+        with self._lock:
+            self.acknowledged.add(f"{trace:032x}")
+
+    def _over_http(self, sender: int) -> None:
+        trace = (sender + 1) << 32
+        connection = HTTPConnection(self._sidecar.http, timeout=STOP_SECONDS)
+        try:
+            while True:
+                trace += 1
+                body = request_of(numbered(1, trace=trace)).SerializeToString()
+                connection.request("POST", "/v1/traces", body=body, headers={"Content-Type": "application/x-protobuf"})
+                answer = connection.getresponse()
+                answer.read()
+                if answer.status != 200:
+                    return
+                self._took(trace)
+        except (OSError, HTTPException):
+            return
+        finally:
+            connection.close()
+
+    def _over_grpc(self, sender: int) -> None:
+        trace = (sender + 1) << 64
+        with grpc.insecure_channel(self._sidecar.grpc) as channel:
+            export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACES, None, None)
+            try:
+                while True:
+                    trace += 1
+                    export(request_of(numbered(1, trace=trace)).SerializeToString(), timeout=STOP_SECONDS)
+                    self._took(trace)
+            except grpc.RpcError:
+                return
+
+
+def test_every_acknowledged_trace_gets_a_verdict_whenever_the_signal_comes() -> None:
+    for round_ in range(ROUNDS):
+        with running_sidecar(quiet="1h" if round_ % 2 else "0s") as sidecar:
+            load = Load(sidecar)
+            wait_for(lambda load=load, least=50 * (round_ % 7 + 1): len(load.acknowledged) >= least, seconds=60)  # type: ignore[misc]
+            assert sidecar.terminate() == 0
+            load.join()
+            judged = {verdict["trace_id"] for verdict in sidecar.drained()}
+        assert load.acknowledged <= judged
+
+
+def test_it_is_not_ready_while_it_drains() -> None:
+    """A probe on a connection that is open is told; one that comes anew is refused once intake is closed, which counts as not ready."""
+    with running_sidecar() as sidecar:
+        connection = HTTPConnection(sidecar.http, timeout=STOP_SECONDS)
+        connection.request("GET", "/readyz")
+        assert connection.getresponse().read() == b"ok\n"
+        # A call that is under way keeps the sidecar draining.
+        with grpc.insecure_channel(sidecar.grpc) as channel:
+            stalled = threading.Event()
+            pending = channel.stream_unary(TRACES, None, None).future(iter(stalled.wait, NEVER))
+            assert json.loads(_get(sidecar, "/debug/traces"))
+            sidecar.process.send_signal(signal.SIGTERM)
+            answers: list[tuple[int, bytes]] = []
+
+            def drains() -> bool:
+                try:
+                    connection.request("GET", "/readyz")
+                    answer = connection.getresponse()
+                    answers.append((answer.status, answer.read()))
+                except (OSError, HTTPException):
+                    answers.append((0, b"refused"))
+                return answers[-1][0] != 200
+
+            wait_for(drains)
+            stalled.set()
+            del pending
+        connection.close()
+        assert sidecar.process.wait(STOP_SECONDS) == 0
+    assert answers[-1] in {(503, b"draining\n"), (0, b"refused")}
+
+
+def _get(sidecar: RunningSidecar, path: str) -> bytes:
+    connection = HTTPConnection(sidecar.http, timeout=STOP_SECONDS)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read()
+    finally:
+        connection.close()
