@@ -2,6 +2,9 @@
 
 Choice: aiohttp, driven through its connection class and without its application layer: the few paths need no router, and the limits on
 headers, bodies and memory are ours. It leaves slow headers open; ``http_connection`` cuts them. asyncio cuts slow TLS handshakes.
+CPU a request, decoding included, on a busy machine (``tests/bench/bench_http_servers.py``): 0.36 ms with one span and 5.0 ms with 512;
+hypercorn with starlette 0.76 and 8.0, and it cuts slow headers by itself; granian with starlette 0.46 and 5.3, leaves them open, and calls
+its embedding experimental.
 """
 
 from __future__ import annotations
