@@ -14,11 +14,14 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
+SERVE = ("-m", "otel_toolcall_eval", "serve")
 
 
 @dataclass(kw_only=True)
@@ -31,6 +34,12 @@ class RunningSidecar:
     control: str = ""
     verdicts: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
     log: list[str] = field(default_factory=list)
+
+    def wait_until(self, event: str) -> None:
+        """Wait until it says that it is ``ready``, or what else it says before."""
+        said = self.verdicts.get(timeout=START_SECONDS)
+        assert said["event"] == event, f"the sidecar did not start: {''.join(self.log)}"
+        self.grpc, self.http, self.control = (said.get(listener, "") for listener in ("grpc", "http", "control"))
 
     def terminate(self) -> int:
         """Send SIGTERM and return the exit code."""
@@ -46,9 +55,15 @@ class RunningSidecar:
 
 
 @contextmanager
-def running_sidecar(*options: str, environ: Mapping[str, str] | None = None, quiet: str = "300ms") -> Iterator[RunningSidecar]:
-    """Run ``serve`` with JSON verdicts until the end of the block."""
-    command = [sys.executable, "-m", "otel_toolcall_eval", "serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+def running_sidecar(
+    *options: str,
+    environ: Mapping[str, str] | None = None,
+    quiet: str = "300ms",
+    program: Sequence[str] = SERVE,
+    first: str = "ready",
+) -> Iterator[RunningSidecar]:
+    """Run ``serve`` with JSON verdicts until the end of the block; or ``program``, which takes its options, and says ``first`` first."""
+    command = [sys.executable, *program, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
     command += ["--verdicts", "json", *options]
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     wait = {"OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_RECEIVED": quiet}
@@ -66,9 +81,7 @@ def running_sidecar(*options: str, environ: Mapping[str, str] | None = None, qui
     for reader in readers:
         reader.start()
     try:
-        ready = sidecar.verdicts.get(timeout=START_SECONDS)
-        assert ready["event"] == "ready", f"the sidecar did not start: {''.join(sidecar.log)}"
-        sidecar.grpc, sidecar.http, sidecar.control = ready["grpc"], ready["http"], ready.get("control", "")
+        sidecar.wait_until(first)
         yield sidecar
     finally:
         if process.poll() is None:
@@ -111,3 +124,14 @@ def get(address: str, path: str, *, accept: str = "*/*") -> tuple[int, bytes]:
         return answer.status, answer.read()
     finally:
         connection.close()
+
+
+def metric_sums(address: str) -> dict[str, float]:
+    """Return the sums of all series of each sample on /metrics, in OpenMetrics form."""
+    status, body = get(address, "/metrics", accept="application/openmetrics-text; version=1.0.0")
+    assert status == 200
+    sums: dict[str, float] = {}
+    for family in text_string_to_metric_families(body.decode()):  # type: ignore[no-untyped-call]  # the library's parser has no types
+        for sample in family.samples:
+            sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+    return sums

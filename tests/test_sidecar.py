@@ -18,11 +18,10 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN, SERVICE_NAME
 from tests.emission.sinks import Sink, grpc_sink, plain
-from tests.sidecar_process import RunningSidecar, get, post, running_sidecar, send_json
+from tests.sidecar_process import RunningSidecar, get, metric_sums, post, running_sidecar, send_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +88,7 @@ def test_scores_come_back_as_metrics_on_the_page_and_by_otlp_and_as_events_below
     with running_sidecar("--criteria", str(EVALUATIONS), environ=environ) as sidecar:
         good, bad = play(sidecar, TOKYO, MISBEHAVING_RUN, protocol=protocol)
         records = verdicts(sidecar, 8)
-        page = _page(sidecar)
+        page = metric_sums(sidecar.http)
         assert sidecar.terminate() == 0
     by_run = {(r["trace_id"], r["evaluator"]): (r["label"], r["score"]) for r in records}
     assert {key[1]: value for key, value in by_run.items() if key[0] == good} == {
@@ -119,17 +118,6 @@ def test_scores_come_back_as_metrics_on_the_page_and_by_otlp_and_as_events_below
         assert len(span.events) == 4
         assert span.start_time_unix_nano == span.end_time_unix_nano
     assert all(record.event_name == "gen_ai.evaluation.result" for record in logged)
-
-
-def _page(sidecar: RunningSidecar) -> dict[str, float]:
-    """Return the sums of all series of each sample on /metrics, in OpenMetrics form."""
-    status, body = get(sidecar.http, "/metrics", accept="application/openmetrics-text; version=1.0.0")
-    assert status == 200
-    sums: dict[str, float] = {}
-    for family in text_string_to_metric_families(body.decode()):  # type: ignore[no-untyped-call]  # the library's parser has no types
-        for sample in family.samples:
-            sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
-    return sums
 
 
 def test_sigterm_judges_what_is_pending_and_ends_cleanly() -> None:
@@ -190,7 +178,7 @@ def test_without_criteria_it_says_what_to_do_and_counts_traces_as_unbound() -> N
     with running_sidecar() as sidecar:
         send_json(sidecar.http, otlp(otlp_span(1, 1)))
         assert verdicts(sidecar, 1)[0]["label"] == "unbound"
-        assert _page(sidecar)["toolcall_eval_traces_unbound_total"] == 1
+        assert metric_sums(sidecar.http)["toolcall_eval_traces_unbound_total"] == 1
         sidecar.terminate()
     log = "".join(sidecar.log)
     assert "criteria  none: every trace will be counted as unbound" in log
@@ -283,7 +271,7 @@ def test_bad_requests_are_refused_and_the_next_trace_is_judged() -> None:
         assert (status, json.loads(answer)["partialSuccess"]["rejectedSpans"]) == (200, "1")
         play(sidecar, TOKYO)
         labels = [record["label"] for record in verdicts(sidecar, 5)]
-        page = _page(sidecar)
+        page = metric_sums(sidecar.http)
         _, text = get(sidecar.http, "/metrics")
     assert sorted(labels) == ["pass"] * 4 + ["unbound"]
     assert page["toolcall_eval_requests_refused_total"] == 3
