@@ -23,7 +23,7 @@ CORE_VALUES := errors model
 WHOLE_PERCENT := 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench serve lint types architecture readme install-check coverage lowest fuzz clean
+.PHONY: help demo test e2e check bench serve lint types architecture readme install-check coverage lowest fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ test: $(DEV) ## run all tests and hold the coverage
 	@rm -rf $(BUILD)/coverage && mkdir -p $(BUILD)/coverage
 	@COVERAGE_FILE=$(COVERAGE) $(PY) -m pytest -q -n $(JOBS) --cov --cov-context=test --cov-report= --junit-xml=$(BUILD)/tests.xml
 	@$(MAKE) --no-print-directory coverage
+
+e2e: $(DEV) ## run real senders and the Collector against a sidecar (needs go, node, npm and their registries; the first time some minutes)
+	@$(PY) -m tests.e2e.toolchain
+	@$(PY) -m pytest -q -n $(JOBS) -m e2e --junit-xml=$(BUILD)/e2e.xml tests/e2e
 
 coverage: $(DEV) ## hold the coverage of the last `make test`
 	@failed=''; \

@@ -164,26 +164,32 @@ RESULTS = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="
 @pytest.mark.parametrize(
     ("make", "results", "exit_code", "last"),
     [
-        pytest.param("exit 0", RESULTS.format(312, 0, 0, 0), 0, "312 passed, 0 failed", id="green"),
-        pytest.param("exit 0", RESULTS.format(312, 0, 0, 2), 0, "310 passed, 0 failed, 2 skipped", id="some-skipped"),
-        pytest.param('[ "$2" != test ]', RESULTS.format(312, 1, 2, 0), 1, "309 passed, 3 failed", id="a-test-fails"),
-        pytest.param('[ "$2" != types ]', RESULTS.format(312, 0, 0, 0), 1, "312 passed, 0 failed", id="a-check-fails"),
-        pytest.param("exit 2", None, 1, "0 passed, 1 failed", id="nothing-can-be-set-up"),
+        pytest.param("exit 0", {"tests": (312, 0, 0, 0), "e2e": (40, 0, 0, 0)}, 0, "352 passed, 0 failed", id="green"),
+        pytest.param("exit 0", {"tests": (312, 0, 0, 2), "e2e": (40, 0, 0, 1)}, 0, "349 passed, 0 failed, 3 skipped", id="some-skipped"),
+        pytest.param('[ "$2" != test ]', {"tests": (312, 1, 2, 0), "e2e": (40, 0, 0, 0)}, 1, "349 passed, 3 failed", id="a-test-fails"),
+        pytest.param('[ "$2" != e2e ]', {"tests": (312, 0, 0, 0), "e2e": (40, 4, 0, 0)}, 1, "348 passed, 4 failed", id="a-sender-fails"),
+        pytest.param('[ "$2" != e2e ]', {"tests": (312, 0, 0, 0)}, 1, "312 passed, 1 failed", id="a-program-is-missing"),
+        pytest.param('[ "$2" != types ]', {"tests": (312, 0, 0, 0), "e2e": (40, 0, 0, 0)}, 1, "352 passed, 0 failed", id="a-check-fails"),
+        pytest.param("exit 2", {}, 1, "0 passed, 2 failed", id="nothing-can-be-set-up"),
     ],
 )
 def test_ci_ends_with_a_count_of_the_tests_and_fails_if_anything_did(
-    checkout: Checkout, make: str, results: str | None, exit_code: int, last: str
+    checkout: Checkout, make: str, results: dict[str, tuple[int, int, int, int]], exit_code: int, last: str
 ) -> None:
     clone = checkout.folder / "clone"
     (clone / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", clone / ".ci" / "run")
     (checkout.bin / "make").unlink()
-    write = f"[ $2 = test ] && echo '{results}' >.build/tests.xml\n" if results else ""
+    targets = {"tests": "test", "e2e": "e2e"}
+    write = "".join(
+        f"[ $2 = {targets[name]} ] && echo '{RESULTS.format(*counts)}' >.build/{name}.xml\n" for name, counts in results.items()
+    )
     checkout.script(checkout.bin / "make", write + make + "\n")
     (clone / ".venv" / "bin").mkdir(parents=True)
     (clone / ".venv" / "bin" / "python").symlink_to(sys.executable)
     (clone / ".build").mkdir()
-    (clone / ".build" / "tests.xml").write_text(RESULTS.format(99, 0, 0, 0), encoding="utf-8")  # of an earlier run
+    for name in targets:
+        (clone / ".build" / f"{name}.xml").write_text(RESULTS.format(99, 0, 0, 0), encoding="utf-8")  # of an earlier run
     done = checkout.run("bash", ".ci/run")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (exit_code, last)
 
@@ -197,4 +203,4 @@ def test_ci_runs_every_check_and_the_tests(checkout: Checkout) -> None:
     checkout.run("bash", ".ci/run")
     asked = checkout.done()
     [checks] = [line for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines() if line.startswith("check:")]
-    assert asked == [*checks.partition("##")[0].split()[1:], "test", "fuzz"]
+    assert asked == [*checks.partition("##")[0].split()[1:], "test", "fuzz", "e2e"]
