@@ -42,6 +42,7 @@ class Product:
         name: of its folder.
         tools: programs that building it takes, with what provides them.
         sources: files that it is made of.
+        pins: what else it is made of.
         build: fills an empty folder.
     """
 
@@ -49,11 +50,12 @@ class Product:
     tools: tuple[tuple[str, str], ...]
     sources: tuple[Path, ...]
     build: Callable[[Path], None]
+    pins: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
         """Return where it lies once it is built."""
-        digest = hashlib.sha256(sys.version.encode())
+        digest = hashlib.sha256(repr((sys.version, self.pins)).encode())
         for source in self.sources:
             digest.update(source.read_bytes())
         return BUILD / f"{self.name}-{digest.hexdigest()[:16]}"
@@ -109,11 +111,11 @@ def _build_lowest_sdk(folder: Path) -> None:
     _run(*pip, *lowest_sender(), cwd=folder)
 
 
-def lowest_sender() -> Iterable[str]:
+def lowest_sender() -> tuple[str, ...]:
     """Return the lowest versions of the SDK, the exporters and what they stand on that ``pyproject.toml`` allows, as requirements."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found = [SENDING.match(dependency) for dependency in project["dependencies"]]
-    return [f"{each[1]}=={each[2]}" for each in found if each is not None]
+    return tuple(f"{each[1]}=={each[2]}" for each in found if each is not None)
 
 
 COLLECTOR = Product(
@@ -128,7 +130,7 @@ NODE = Product(
     sources=tuple(HERE / "node" / name for name in ("package.json", "package-lock.json", "sender.mjs")),
     build=_build_node,
 )
-LOWEST_SDK = Product(name="sdk-lowest", tools=(), sources=(ROOT / "pyproject.toml",), build=_build_lowest_sdk)
+LOWEST_SDK = Product(name="sdk-lowest", tools=(), sources=(), build=_build_lowest_sdk, pins=lowest_sender())
 PRODUCTS = (COLLECTOR, NODE, LOWEST_SDK)
 
 
