@@ -19,7 +19,8 @@ if TYPE_CHECKING:
         ToolCallOutputEvaluator,
         evaluate,
     )
-    from otel_toolcall_eval.errors import CriteriaError, SettingsError, ToolCallEvalError
+    from otel_toolcall_eval.errors import CriteriaError, ExpectationError, ExpectationTimeoutError, SettingsError, ToolCallEvalError
+    from otel_toolcall_eval.expectations import Expectation, expect_tool_calls
     from otel_toolcall_eval.model.score import Label
     from otel_toolcall_eval.processor import ToolCallEvalSpanProcessor
 
@@ -27,6 +28,9 @@ __all__ = [
     "AgentExecution",
     "CriteriaError",
     "EvaluationResult",
+    "Expectation",
+    "ExpectationError",
+    "ExpectationTimeoutError",
     "Label",
     "SettingsError",
     "ToolCallArgsEvaluator",
@@ -36,14 +40,19 @@ __all__ = [
     "ToolCallOrderEvaluator",
     "ToolCallOutputEvaluator",
     "evaluate",
+    "expect_tool_calls",
 ]
 
 _HOMES = {
     "CriteriaError": "errors",
+    "Expectation": "expectations",
+    "ExpectationError": "errors",
+    "ExpectationTimeoutError": "errors",
     "Label": "model.score",
     "SettingsError": "errors",
     "ToolCallEvalError": "errors",
     "ToolCallEvalSpanProcessor": "processor",
+    "expect_tool_calls": "expectations",
 }
 
 

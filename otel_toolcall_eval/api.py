@@ -6,29 +6,30 @@ No service, no queue, no telemetry: spans and criteria in, results out.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar
 
 from otel_toolcall_eval.assembly.open_trace import OpenTrace
-from otel_toolcall_eval.errors import CriteriaError, Problem
 from otel_toolcall_eval.judging import evaluate as hold_against
 from otel_toolcall_eval.judging import included, label
 from otel_toolcall_eval.model.tool_call import CallLog
-from otel_toolcall_eval.settings.criteria_file import build_check, check_config
+from otel_toolcall_eval.settings.criteria_check import build_check, check_config
+from otel_toolcall_eval.settings.criteria_code import build_checks
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sources.sdk_spans import SpanConverter
 from otel_toolcall_eval.wiring import EVALUATORS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from opentelemetry.sdk.trace import ReadableSpan
 
+    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.model.criteria import Check
     from otel_toolcall_eval.model.score import Justification, Label
     from otel_toolcall_eval.model.tool_call import Extraction
     from otel_toolcall_eval.model.trace import Doubt, Projection
-
-JsonObject: TypeAlias = Mapping[str, object]
+    from otel_toolcall_eval.settings.criteria_code import JsonObject
 
 UNBOUNDED = 2**62
 """Spans that a caller holds in memory already are all kept."""
@@ -100,19 +101,7 @@ def evaluate(
         CriteriaError: criteria can't be used; names all that is wrong.
         TypeError: criteria are no mapping, or spans are none.
     """
-    given: object = criteria
-    if not isinstance(given, Mapping):
-        message = f"criteria is a {type(given).__name__}; give a mapping of evaluators to what they expect; files are for the processor"
-        raise TypeError(message)
-    problems = [*_misplaced(criteria, config or {})]
-    checks: dict[str, Check] = {}
-    for name, expected in criteria.items():
-        try:
-            checks[name] = build_check(name, (config or {}).get(name), expected, tolerant=False)
-        except CriteriaError as error:
-            problems.extend(error.problems)
-    if problems:
-        raise CriteriaError.of(problems)
+    checks = build_checks(criteria, config)
     extraction = _extract(spans)
     return {name: _judge(check, extraction) for name, check in checks.items()}
 
@@ -120,16 +109,6 @@ def evaluate(
 def _warn(problem: Problem) -> None:
     """Tell of a key that has no effect. The guides' own form ignores it, and a misspelt one would do nothing in silence."""
     warnings.warn(str(problem), stacklevel=4)
-
-
-def _misplaced(criteria: Mapping[str, JsonObject | None], config: Mapping[str, JsonObject]) -> list[Problem]:
-    """Return the configurations that would have no effect, because no criteria have their name."""
-    named = ", ".join(map(repr, criteria))
-    return [
-        Problem(where=f"config[{name!r}]", what="no criteria have this name, so it has no effect", fix=f"use one of {named}")
-        for name in config
-        if name not in criteria
-    ]
 
 
 class _ToolCallEvaluator:

@@ -39,11 +39,32 @@ INPUT_ATTRIBUTES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What a trace was bound to from outside, by its ID.
+
+    Attributes:
+        names: of criteria that are loaded, or will be by the time the trace is judged.
+        sets: criteria that were made in code and are loaded nowhere. Their selectors are not asked.
+    """
+
+    names: tuple[str, ...] = ()
+    sets: tuple[CriteriaSet, ...] = ()
+
+    def plus(self, other: Bound) -> Bound:
+        """Return what both bind to, without repetition."""
+        sets = {(bound.name, bound.version): bound for bound in (*self.sets, *other.sets)}
+        return Bound(names=tuple(dict.fromkeys((*self.names, *other.names))), sets=tuple(sets.values()))
+
+
+NOTHING_BOUND = Bound()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
     """The criteria of one trace.
 
     Attributes:
-        sets: without repetition, in the order in which they were loaded.
+        sets: without repetition; loaded ones in the order in which they were loaded, then those that were made in code.
         unknown: names that the trace asks for and that are not loaded; for the operator.
     """
 
@@ -53,9 +74,10 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """What selectors look at, gathered once for each trace."""
+    """What selectors look at, gathered once for each trace. ``named``: a harness said what the trace is to be judged by."""
 
     names: frozenset[str]
+    named: bool
     root: Span | None
     agent: str | None
     resources: tuple[Resource, ...]
@@ -90,26 +112,26 @@ class Binder:
             keys.update(criteria_set.selector.attributes)
         return Projection(keys=frozenset(keys))
 
-    def bind(self, trace: Trace, *, agent: str | None, bound_names: Iterable[str] = ()) -> Binding:
+    def bind(self, trace: Trace, *, agent: str | None, bound: Bound = NOTHING_BOUND) -> Binding:
         """Return what judges a trace.
 
         Args:
             trace: the trace.
             agent: name of its top-most agent, if any span tells.
-            bound_names: criteria that were bound to the trace's ID.
+            bound: what the trace's ID was bound to.
         """
-        facts = self._gather(trace, agent, bound_names)
+        facts = self._gather(trace, agent, bound)
         chosen = [criteria_set for criteria_set in self._sets if _applies(criteria_set, facts)]
-        if not chosen and not facts.names:
+        if not chosen and not facts.named:
             chosen = [
                 criteria_set
                 for criteria_set in self._sets
                 if criteria_set.selector.reach is Reach.FALLBACK and _conditions_hold(criteria_set.selector, facts)
             ]
-        return Binding(sets=tuple(chosen), unknown=tuple(sorted(facts.names - self._known)))
+        return Binding(sets=(*chosen, *bound.sets), unknown=tuple(sorted(facts.names - self._known)))
 
-    def _gather(self, trace: Trace, agent: str | None, bound_names: Iterable[str]) -> _Facts:
-        names = set(bound_names)
+    def _gather(self, trace: Trace, agent: str | None, bound: Bound) -> _Facts:
+        names = set(bound.names)
         resources: dict[int, Resource] = {}
         for span in trace.spans:
             names.update(_names_in(span.attributes))
@@ -118,6 +140,7 @@ class Binder:
             names.update(_names_in(resource.attributes))
         return _Facts(
             names=frozenset(names),
+            named=bool(names or bound.sets),
             root=trace.root,
             agent=agent,
             resources=tuple(resources.values()),
@@ -168,7 +191,7 @@ def _applies(criteria_set: CriteriaSet, facts: _Facts) -> bool:
     if criteria_set.name in facts.names or not facts.names.isdisjoint(criteria_set.aliases):
         return True
     reach = criteria_set.selector.reach
-    if reach in (Reach.NAMED, Reach.FALLBACK) or (reach is Reach.UNNAMED and facts.names):
+    if reach in (Reach.NAMED, Reach.FALLBACK) or (reach is Reach.UNNAMED and facts.named):
         return False
     return _conditions_hold(criteria_set.selector, facts)
 

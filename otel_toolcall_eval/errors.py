@@ -59,6 +59,14 @@ class CriteriaError(SettingsError):
     """Criteria can't be used: start-up ends with exit code 2; a running service keeps the old set."""
 
 
+class ExpectationError(ToolCallEvalError):
+    """An expectation has no result: nothing ran inside, or what was asked for can't be told."""
+
+
+class ExpectationTimeoutError(ExpectationError, TimeoutError):
+    """An expectation has no result yet."""
+
+
 class IntakeError(ToolCallEvalError):
     """A request can't be taken in.
 

@@ -14,7 +14,7 @@ from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.assembly.span_counts import SpanCounts
 from otel_toolcall_eval.assembly.span_kinds import SpanKinds, by_parent
 from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
-from otel_toolcall_eval.binding import Binder
+from otel_toolcall_eval.binding import NOTHING_BOUND, Binder, Bound
 from otel_toolcall_eval.judging import JudgedCalls, failure_of, judge_check
 from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, Label, TraceReport
 from otel_toolcall_eval.model.tool_call import Extraction
@@ -42,7 +42,7 @@ class _Given:
 
     revision: int
     said: tuple[tuple[str, str, Label, float | None], ...]
-    bound_names: tuple[str, ...]
+    bound: Bound
 
 
 class Pipeline:
@@ -83,10 +83,10 @@ class Pipeline:
         self._stopwatch = stopwatch
         self._keep_unbound = keep_unbound
         self._conversations = Conversations()
-        self._bound_names: dict[bytes, tuple[str, ...]] = {}
         # Half of this is how long an ID is remembered at least, and a trace may be judged for as long as it may be open and revised.
         keep_ns = 2 * (self._policy.trace_timeout_ns + self._policy.late_span_window_ns)
         self._overloaded = DecisionCache(capacity=(limits or BufferLimits()).decisions, keep_ns=keep_ns)
+        self._bound: dict[bytes, Bound] = {}
         own_keys = frozenset({*CONVERSATION_KEYS, *(key for key, _ in root.attributes)})
         self._own_projection = reader.projection | Projection(keys=own_keys)
         self.projection = self._own_projection | self._binder.projection
@@ -119,14 +119,14 @@ class Pipeline:
         self._binder = binder
         self.projection = self._own_projection | binder.projection
 
-    def bind(self, trace_id: bytes, names: Iterable[str], *, now_ns: int) -> None:
-        """Judge a trace by the criteria of these names, in addition to what applies anyway.
+    def bind(self, trace_id: bytes, bound: Bound, *, now_ns: int) -> None:
+        """Judge a trace by these criteria, in addition to what applies anyway.
 
         The trace may still come, be open, or have been judged within the late window: then it is judged once more.
         """
-        if len(self._bound_names) >= MAX_BOUND_TRACES:  # bound to traces that never came
-            self._bound_names.pop(next(iter(self._bound_names)), None)
-        self._bound_names[trace_id] = tuple(dict.fromkeys((*self._bound_names.get(trace_id, ()), *names)))
+        if len(self._bound) >= MAX_BOUND_TRACES:  # bound to traces that never came
+            self._bound.pop(next(iter(self._bound)), None)
+        self._bound[trace_id] = self._bound.get(trace_id, NOTHING_BOUND).plus(bound)
         self._buffer.look_at(trace_id, now_ns=now_ns)
 
     def add(
@@ -201,21 +201,21 @@ class Pipeline:
                 if report is not None:
                     yield report
 
-    def _names_bound_to(self, trace: Trace) -> tuple[str, ...]:
+    def _bound_to(self, trace: Trace) -> Bound:
         if trace.unit_span_id is not None:  # other units of the same trace are to follow
-            return self._bound_names.get(trace.trace_id, ())
-        return self._bound_names.pop(trace.trace_id, ())
+            return self._bound.get(trace.trace_id, NOTHING_BOUND)
+        return self._bound.pop(trace.trace_id, NOTHING_BOUND)
 
     def _judge_anew(self, trace: Trace) -> TraceReport | None:
         """Judge a trace in the light of what was said of it before; None if nothing else is to be said now."""
         if len(self._overloaded) and self._overloaded.decided_ns(trace.trace_id) is not None:
             trace = replace(trace, doubts=(*trace.doubts, Doubt.OVERLOAD))
         given = trace.note if isinstance(trace.note, _Given) else None
-        names = self._names_bound_to(trace)
+        bound = self._bound_to(trace)
         if given is not None:
             trace = replace(trace, revision=given.revision + 1)
-            names = (*given.bound_names, *names)
-        report = self.judge(trace, bound_names=names)
+            bound = given.bound.plus(bound)
+        report = self.judge(trace, bound=bound)
         self.logs.decide(trace, unbound=report.unbound)
         said = tuple((verdict.criteria, verdict.evaluator, verdict.label, verdict.emitted_score) for verdict in report.verdicts)
         if given is not None and said == given.said:
@@ -223,15 +223,15 @@ class Pipeline:
         if report.unbound and not self._keep_unbound:
             self._buffer.release(trace.key)
         else:
-            self._buffer.attach(trace.key, _Given(revision=report.revision, said=said, bound_names=names))
+            self._buffer.attach(trace.key, _Given(revision=report.revision, said=said, bound=bound))
         return report
 
-    def judge(self, trace: Trace, *, bound_names: tuple[str, ...] = ()) -> TraceReport:
+    def judge(self, trace: Trace, *, bound: Bound = NOTHING_BOUND) -> TraceReport:
         """Judge one trace by everything that is bound to it. Payloads of unbound traces are never looked at."""
         started = self._stopwatch()
         survey = self._reader.survey(trace.spans)
         agent = survey.top_agent
-        binding = self._binder.bind(trace, agent=agent, bound_names=bound_names)
+        binding = self._binder.bind(trace, agent=agent, bound=bound)
         extraction, failure = self._extract(trace, survey) if binding.sets else (Extraction(calls=()), None)
         doubts = tuple(dict.fromkeys((*trace.doubts, *extraction.doubts)))
         conversation = conversation_of(trace)

@@ -11,12 +11,13 @@ from opentelemetry import _logs, metrics, trace
 from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.settings.criteria_code import read_criteria
 from otel_toolcall_eval.settings.criteria_file import load_criteria
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.wiring import build_pipeline, build_span_source, with_criteria
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.context import Context
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, Span
     from opentelemetry.trace import TracerProvider
 
+    from otel_toolcall_eval.settings.criteria_code import GivenCriteria, JsonObject
 
 TRACE_ID_BYTES = 16
 
@@ -86,17 +88,19 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
         """
         return self._logs
 
-    def bind(self, trace_id: int | str | bytes, criteria: str | Sequence[str]) -> None:
-        """Judge a trace by the criteria of these names, in addition to what applies anyway.
+    def bind(self, trace_id: int | str | bytes, criteria: GivenCriteria, *, config: Mapping[str, JsonObject] | None = None) -> None:
+        """Judge a trace by these criteria, in addition to what applies anyway.
 
         Args:
             trace_id: as the SDK has it (a number), as 32 hex digits, or as 16 bytes.
-            criteria: a name, or several. The trace may still come, be open, or have been judged within the late window.
+            criteria: names of criteria that are loaded, the guides' mapping, or criteria objects; see ``expect_tool_calls``. The trace may
+                still come, be open, or have been judged within the late window.
+            config: for the guides' mapping, each evaluator's configuration.
 
         Raises:
-            SettingsError: the ID is none.
+            SettingsError: the ID is none, or the criteria can't be used.
         """
-        self._worker.bind(_trace_id(trace_id), [criteria] if isinstance(criteria, str) else criteria)
+        self._worker.bind(_trace_id(trace_id), read_criteria(criteria, config, name="bind", where="bind").bound)
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note that the span is open."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.binding import Bound
 from otel_toolcall_eval.sources.control_http import ControlListener
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver
@@ -125,8 +126,11 @@ def _control(listener: Listener, protection: Protection, worker: Worker) -> Cont
     def known() -> frozenset[str]:
         return frozenset(name for found in worker.pipeline.criteria for name in (found.name, *found.aliases))
 
+    def bind(trace_id: bytes, names: Sequence[str]) -> None:
+        worker.bind(trace_id, Bound(names=tuple(names)))
+
     return ControlListener(
-        bind=worker.bind,
+        bind=bind,
         known=known,
         refused=worker.refuse,
         host=listener.address.host,

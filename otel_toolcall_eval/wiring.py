@@ -31,6 +31,7 @@ from otel_toolcall_eval.settings.dialect_file import build_extractor
 from otel_toolcall_eval.sources.log_processor import LogSource
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from otel_toolcall_eval.sources.span_processor import SpanSource
+from otel_toolcall_eval.sources.watching import WatchedTraces
 from otel_toolcall_eval.wiring_forwarding import AllCounts, build_client, build_forwarder
 from otel_toolcall_eval.worker import Worker
 
@@ -202,9 +203,11 @@ def build_span_source(
         explain_values=ExplainValues(settings.show_values.value),
         judged_span_is_remote=False,
     )
+    watched = WatchedTraces(lambda: worker.pipeline.criteria)
+    emitters: list[Emitter] = [emitter for emitter in (metrics, events, watched) if emitter is not None]  # who waits hears of it last
     worker = Worker(
         build_pipeline(settings, criteria, keep_unbound=True),
-        [events] if metrics is None else [metrics, events],
+        emitters,
         queue_bytes=settings.intake.queue_bytes,
         on_late_span=metrics.late_span if metrics else None,
     )
@@ -216,6 +219,7 @@ def build_span_source(
         shutdown_seconds=settings.shutdown_timeout_ns / SECOND_NS,
         own_scope=OWN_SCOPE,
         baggage_key=CRITERIA_ATTRIBUTE,
+        watched=watched,
     )
     logs = LogSource(worker, projection=lambda: worker.pipeline.projection, refused=worker.refuse, own_scope=OWN_SCOPE)
     worker.start()

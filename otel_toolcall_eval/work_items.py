@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.assembly.shed import Shed
     from otel_toolcall_eval.assembly.waiting import Waiting
+    from otel_toolcall_eval.binding import Bound
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Span
 
@@ -49,10 +50,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindRequest:
-    """Asks that a trace be judged by criteria of these names, too, whether it is to come, is open, or was judged a moment ago."""
+    """Asks that a trace be judged by these criteria, too, whether it is to come, is open, or was judged a moment ago."""
 
     trace_id: bytes
-    names: Sequence[str]
+    bound: Bound
 
 
 WorkItem: TypeAlias = "SpanRequest | LogRequest | Question | BindRequest | Shed"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.accounts import Counts
     from otel_toolcall_eval.assembly.waiting import Waiting
+    from otel_toolcall_eval.binding import Bound
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Span
     from otel_toolcall_eval.pipeline import Pipeline
@@ -196,9 +197,9 @@ class Worker:
             question.answer.cancel()
         raise OverloadedError(where="traces", what="the service is stopping or too busy to tell", fix="ask again after a moment")
 
-    def bind(self, trace_id: bytes, names: Sequence[str]) -> None:
-        """Judge a trace by criteria of these names, too. Takes effect in turn with the spans that are offered before and after."""
-        self._queue.put_aside(BindRequest(trace_id=trace_id, names=tuple(names)))
+    def bind(self, trace_id: bytes, bound: Bound) -> None:
+        """Judge a trace by these criteria, too. Takes effect in turn with the spans that are offered before and after."""
+        self._queue.put_aside(BindRequest(trace_id=trace_id, bound=bound))
 
     def counts(self) -> Counts:
         """Return what happened since the start: instrument name and attributes to a number. May be called from any thread."""
@@ -266,7 +267,7 @@ class Worker:
                 request.answer.set_result(self.pipeline.waiting(now_ns=now_ns, limit=request.limit))
             return
         if isinstance(request, BindRequest):
-            self.pipeline.bind(request.trace_id, request.names, now_ns=now_ns)
+            self.pipeline.bind(request.trace_id, request.bound, now_ns=now_ns)
             return
         if isinstance(request, LogRequest):
             self.pipeline.add_logs(request.records, received=request.received, now_ns=now_ns, transport=request.transport)

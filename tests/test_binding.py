@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from otel_toolcall_eval.assembly.open_trace import judged_root
-from otel_toolcall_eval.binding import Binder, recorded_input
+from otel_toolcall_eval.binding import Binder, Bound, recorded_input
 from otel_toolcall_eval.model.criteria import Check, CriteriaSet, OrderCriteria, Reach, Selector
 from otel_toolcall_eval.model.trace import Span, Trace, Trigger
 from tests.fakes import span
@@ -27,7 +28,25 @@ def trace_of(*spans: Span) -> Trace:
 
 
 def bound(sets: Sequence[CriteriaSet], *spans: Span, agent: str | None = None, names: Sequence[str] = ()) -> list[str]:
-    return [found.name for found in Binder(sets).bind(trace_of(*spans), agent=agent, bound_names=names).sets]
+    return [found.name for found in Binder(sets).bind(trace_of(*spans), agent=agent, bound=Bound(names=tuple(names))).sets]
+
+
+def test_sets_made_in_code_judge_like_named_ones_and_are_never_unknown() -> None:
+    made = set_of("made", Selector(reach=Reach.NAMED))
+    binding = Binder(REACHES).bind(trace_of(span(1)), agent=None, bound=Bound(names=("no-such",), sets=(made,)))
+    assert [found.name for found in binding.sets] == ["every", "made"]
+    assert binding.unknown == ("no-such",)
+    assert [found.name for found in Binder(REACHES).bind(trace_of(span(1)), agent=None, bound=Bound(sets=(made,))).sets] == [
+        "every",
+        "made",
+    ]
+
+
+def test_what_is_bound_twice_is_bound_once() -> None:
+    made, other = set_of("made", Selector()), replace(set_of("made", Selector()), version="2")
+    assert Bound(names=("a",), sets=(made,)).plus(Bound(names=("b", "a"), sets=(made, other))) == Bound(
+        names=("a", "b"), sets=(made, other)
+    )
 
 
 REACHES = [set_of(reach.value, Selector(reach=reach)) for reach in Reach if reach is not Reach.MATCHED]

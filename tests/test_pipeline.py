@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.shed import Shed
+from otel_toolcall_eval.binding import Bound
 from otel_toolcall_eval.model.criteria import (
     Check,
     CountCriteria,
@@ -133,8 +134,8 @@ def test_counts_add_up_over_transports() -> None:
 
 def test_trace_bound_by_id_is_judged_by_what_it_was_bound_to() -> None:
     pipe = pipeline(criteria_set("named", reach=Reach.NAMED), criteria_set("other", reach=Reach.UNNAMED))
-    pipe.bind(span(1).trace_id, ["named"], now_ns=0)
-    pipe.bind(span(1).trace_id, ["missing"], now_ns=0)
+    pipe.bind(span(1).trace_id, Bound(names=("named",)), now_ns=0)
+    pipe.bind(span(1).trace_id, Bound(names=("missing",)), now_ns=0)
     pipe.add([span(1, tool="a"), span(1, trace=2, tool="a")], now_ns=0, transport="grpc")
     first, second = pipe.pop_due(now_ns=10**10)
     assert [v.criteria for v in first.verdicts] == ["named"]
@@ -146,7 +147,7 @@ def test_bindings_of_traces_that_never_come_are_bounded(monkeypatch: pytest.Monk
     monkeypatch.setattr("otel_toolcall_eval.pipeline.MAX_BOUND_TRACES", 2)
     pipe = pipeline(criteria_set("named", reach=Reach.NAMED))
     for number in (1, 2, 3):
-        pipe.bind(span(1, trace=number).trace_id, ["named"], now_ns=0)
+        pipe.bind(span(1, trace=number).trace_id, Bound(names=("named",)), now_ns=0)
     pipe.add([span(1, trace=number) for number in (1, 2, 3)], now_ns=0, transport="grpc")
     assert [len(r.verdicts) for r in pipe.pop_due(now_ns=10**10)] == [0, 1, 1]
 
@@ -197,7 +198,7 @@ class CallsEvaluator(NamesEvaluator):
 def test_revision_is_reported_only_if_a_verdict_changed() -> None:
     second_ns = 10**9
     pipe = pipeline(criteria_set("named", reach=Reach.NAMED), evaluator=CallsEvaluator())
-    pipe.bind(span(1).trace_id, ["named"], now_ns=0)
+    pipe.bind(span(1).trace_id, Bound(names=("named",)), now_ns=0)
     pipe.add([span(1), span(2, parent=1, tool="a")], now_ns=0, transport="grpc")
     (first,) = pipe.pop_due(now_ns=10 * second_ns)
     pipe.add([span(3, parent=1, tool="b")], now_ns=20 * second_ns, transport="grpc")
@@ -221,7 +222,7 @@ def test_trace_that_was_judged_by_nothing_can_be_bound_within_the_late_window() 
         pipe.add([span(1, tool="a")], now_ns=0, transport="grpc")
         (first,) = pipe.pop_due(now_ns=10 * second_ns)
         assert first.unbound
-        pipe.bind(span(1).trace_id, ["named"], now_ns=20 * second_ns)
+        pipe.bind(span(1).trace_id, Bound(names=("named",)), now_ns=20 * second_ns)
         found = pipe.pop_due(now_ns=20 * second_ns)
         assert [[v.criteria for v in report.verdicts] for report in found] == ([verdicts] if verdicts else [])
 

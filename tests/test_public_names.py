@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from typing import TYPE_CHECKING, assert_type
@@ -40,3 +41,13 @@ def never_run_but_type_checked(spans: list[ReadableSpan]) -> None:
     assert_type(evaluator.evaluate(spans, {"tool_calls_order": ["a"]}), otel_toolcall_eval.EvaluationResult)
     processor = otel_toolcall_eval.ToolCallEvalSpanProcessor(criteria=["a.yaml", "evals"])
     processor.bind(1, "criteria")
+    with otel_toolcall_eval.expect_tool_calls({"tool-call-count": {"tool_calls_count": {"a": ("=", 1)}}}, config={}) as expectation:
+        assert_type(expectation, otel_toolcall_eval.Expectation)
+    assert_type(expectation.result(timeout=1.0), dict[str, otel_toolcall_eval.EvaluationResult])
+    assert_type(expectation.results(timeout=None), list[dict[str, otel_toolcall_eval.EvaluationResult]])
+
+    @otel_toolcall_eval.expect_tool_calls(["criteria"])
+    async def agent(question: str) -> int:
+        return len(question)
+
+    assert_type(asyncio.run(agent("what")), int)

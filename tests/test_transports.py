@@ -26,6 +26,7 @@ from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from otel_toolcall_eval.sources.span_processor import SpanSource
+from otel_toolcall_eval.sources.watching import WatchedTraces
 from otel_toolcall_eval.wiring import EVALUATORS
 from otel_toolcall_eval.worker import Worker
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock
@@ -90,7 +91,12 @@ class Rig:
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.grpc.port}")
         self.provider = TracerProvider(shutdown_on_exit=False)
         self.source = SpanSource(
-            self.worker, projection=lambda: pipeline.projection, shutdown_seconds=1.0, own_scope=OWN_SCOPE, baggage_key="x"
+            self.worker,
+            projection=lambda: pipeline.projection,
+            shutdown_seconds=1.0,
+            own_scope=OWN_SCOPE,
+            baggage_key="x",
+            watched=WatchedTraces(lambda: ()),
         )
         self.provider.add_span_processor(self.source)
         self.traces = 0

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.settings.document import Document
 
-__all__ = ["CriteriaSource", "LoadedCriteria", "build_check", "check_config", "load_criteria"]
+__all__ = ["CriteriaSource", "LoadedCriteria", "build_check", "check_config", "load_criteria", "versioned"]
 
 _VERSION_CHARACTERS = 16
 
@@ -141,7 +141,7 @@ class _Loading:
         self._refuse_repeated_names(found)
         usable = self._usable_aliases(found)
         return [
-            replace(item, criteria_set=_versioned(replace(item.criteria_set, aliases=tuple(aliases))))
+            replace(item, criteria_set=versioned(replace(item.criteria_set, aliases=tuple(aliases))))
             for item, aliases in zip(found, usable, strict=True)
         ]
 
@@ -183,7 +183,7 @@ def _defaults(scope: Scope, services: frozenset[str], taken: AbstractSet[str]) -
             yield PlacedSet(criteria_set=built, place=evaluator.place)
 
 
-def _versioned(criteria_set: CriteriaSet) -> CriteriaSet:
+def versioned(criteria_set: CriteriaSet) -> CriteriaSet:
     """Return the set with a version that is the same in every process, and differs when anything but the file's name does."""
     content = _canonical(replace(criteria_set, version="", source=""))
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 from opentelemetry.baggage import get_baggage
 from opentelemetry.sdk.trace import SpanProcessor
 
+from otel_toolcall_eval.binding import Bound
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.sources.sdk_spans import SpanConverter
+from otel_toolcall_eval.sources.watching import watchers_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import Span as SdkSpan
 
     from otel_toolcall_eval.model.trace import Projection, Span
+    from otel_toolcall_eval.sources.watching import WatchedTraces
 
 _logger = logging.getLogger(__name__)
 
@@ -39,8 +42,8 @@ class LocalSink(Protocol):
         """Queue spans, or raise OverloadedError."""
         ...
 
-    def bind(self, trace_id: bytes, names: Sequence[str]) -> None:
-        """Judge a trace by criteria of these names, too."""
+    def bind(self, trace_id: bytes, bound: Bound) -> None:
+        """Judge a trace by these criteria, too."""
         ...
 
     def refuse(self, transport: str, reason: str) -> None:
@@ -60,7 +63,14 @@ class SpanSource(SpanProcessor):
     """A span processor that feeds a sink."""
 
     def __init__(
-        self, sink: LocalSink, *, projection: Callable[[], Projection], shutdown_seconds: float, own_scope: str, baggage_key: str
+        self,
+        sink: LocalSink,
+        *,
+        projection: Callable[[], Projection],
+        shutdown_seconds: float,
+        own_scope: str,
+        baggage_key: str,
+        watched: WatchedTraces,
     ) -> None:
         """Prepare.
 
@@ -70,12 +80,14 @@ class SpanSource(SpanProcessor):
             shutdown_seconds: most that ``shutdown`` may take.
             own_scope: scope of our own spans, which are passed over.
             baggage_key: baggage of this name names the criteria of the trace.
+            watched: is told of the watchers in the context of each trace.
         """
         self._sink = sink
         self._projection = projection
         self._shutdown_seconds = shutdown_seconds
         self._own_scope = own_scope
         self._baggage_key = baggage_key
+        self._watched = watched
         self._converter = SpanConverter()
         self._lock = threading.RLock()  # a signal handler or a finaliser may end a span while this thread is in here
         self._open: dict[int, int] = {}  # by trace ID; guarded by _lock
@@ -97,6 +109,7 @@ class SpanSource(SpanProcessor):
                 if trace_id in self._open or len(self._open) < MAX_TRACKED_TRACES:
                     self._open[trace_id] = self._open.get(trace_id, 0) + 1
                     self._bind_from_baggage(trace_id, parent_context)
+                    self._bind_from_watchers(span, parent_context)
         except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
             self._complain()
 
@@ -145,6 +158,7 @@ class SpanSource(SpanProcessor):
     def restart_in_child(self) -> None:
         """Begin anew after a fork. A trace that was open then is the parent's to judge: two verdicts on it would be one too many."""
         self._lock = threading.RLock()
+        self._watched.begin_anew()
         self._parents = frozenset((*self._parents, *self._open))
         self._open = {}
 
@@ -156,7 +170,19 @@ class SpanSource(SpanProcessor):
         self._named[trace_id] = named
         listed = named.split(",") if isinstance(named, str) else named if isinstance(named, list | tuple) else ()
         names = [str(name).strip() for name in listed]
-        self._sink.bind(trace_id.to_bytes(16, "big"), [name for name in names if name])
+        self._sink.bind(trace_id.to_bytes(16, "big"), Bound(names=tuple(name for name in names if name)))
+
+    def _bind_from_watchers(self, span: SdkSpan, context: Context | None) -> None:
+        """Bind what the code around the span expects of its trace."""
+        watchers = watchers_in(context)
+        found = span.get_span_context()
+        if not watchers or not found.trace_flags.sampled:  # what is not sampled is not judged
+            return
+        trace_id = found.trace_id.to_bytes(16, "big")
+        for watcher in watchers:
+            if watcher.claim(trace_id):
+                self._watched.add(trace_id, watcher)
+                self._sink.bind(trace_id, watcher.bound)
 
     def _ended(self, trace_id: int) -> int:
         left = self._open.get(trace_id, 1) - 1

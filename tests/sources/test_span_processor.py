@@ -16,10 +16,12 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
+from otel_toolcall_eval.binding import Bound
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.sources.sdk_spans import MAX_SHARED, SpanConverter
 from otel_toolcall_eval.sources.span_processor import TRANSPORT, SpanSource
+from otel_toolcall_eval.sources.watching import WatchedTraces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +42,7 @@ class ListSink:
     error: Exception | None = None
     stopped: list[float] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    bound: list[tuple[bytes, list[str]]] = field(default_factory=list)
+    bound: list[tuple[bytes, Bound]] = field(default_factory=list)
 
     def offer_spans(self, spans: Sequence[Span], *, transport: str, open_spans: Mapping[bytes, int] | None = None) -> None:
         """Keep, or raise what the test wants."""
@@ -50,9 +52,9 @@ class ListSink:
         self.spans.extend(spans)
         self.open_spans.extend((open_spans or {}).values())
 
-    def bind(self, trace_id: bytes, names: Sequence[str]) -> None:
+    def bind(self, trace_id: bytes, bound: Bound) -> None:
         """Keep."""
-        self.bound.append((trace_id, list(names)))
+        self.bound.append((trace_id, bound))
 
     def refuse(self, transport: str, reason: str) -> None:
         """Count."""
@@ -80,7 +82,18 @@ def sink() -> ListSink:
 
 @pytest.fixture
 def source(sink: ListSink) -> SpanSource:
-    return SpanSource(sink, projection=lambda: PROJECTION, shutdown_seconds=5.0, own_scope="ours", baggage_key="criteria")
+    return source_for(sink)
+
+
+def source_for(sink: ListSink) -> SpanSource:
+    return SpanSource(
+        sink,
+        projection=lambda: PROJECTION,
+        shutdown_seconds=5.0,
+        own_scope="ours",
+        baggage_key="criteria",
+        watched=WatchedTraces(lambda: ()),
+    )
 
 
 @pytest.fixture
@@ -139,9 +152,7 @@ def test_detached_child_keeps_the_trace_open(sink: ListSink, tracer: Tracer) -> 
 
 def test_unsampled_spans_are_not_seen(sink: ListSink) -> None:
     provider = TracerProvider(sampler=ALWAYS_OFF)
-    provider.add_span_processor(
-        SpanSource(sink, projection=lambda: PROJECTION, shutdown_seconds=1.0, own_scope="ours", baggage_key="criteria")
-    )
+    provider.add_span_processor(source_for(sink))
     with provider.get_tracer("agent").start_as_current_span("root"):
         pass
     assert sink.spans == []
@@ -236,7 +247,7 @@ def test_baggage_names_the_criteria_of_a_trace_once(sink: ListSink, tracer: Trac
     context = set_baggage("criteria", named)
     with tracer.start_as_current_span("root", context=context) as root:
         tracer.start_span("child", context=set_baggage("criteria", named, set_span_in_context(root))).end()
-    assert sink.bound == [(root.get_span_context().trace_id.to_bytes(16, "big"), names)]
+    assert sink.bound == [(root.get_span_context().trace_id.to_bytes(16, "big"), Bound(names=tuple(names)))]
 
 
 def test_child_process_leaves_the_traces_of_its_parent_alone(sink: ListSink, source: SpanSource, tracer: Tracer) -> None:
