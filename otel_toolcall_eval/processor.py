@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING
 from opentelemetry import _logs, metrics, trace
 from opentelemetry.sdk.trace import SpanProcessor
 
+from otel_toolcall_eval.emission.deadline import Attempt, Flusher
 from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.in_process import build_in_process
 from otel_toolcall_eval.settings.criteria_code import read_criteria
 from otel_toolcall_eval.settings.criteria_file import load_criteria
 from otel_toolcall_eval.settings.service import Profile, load_settings
-from otel_toolcall_eval.wiring import build_pipeline, build_span_source, with_criteria
+from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline, with_criteria
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,18 +33,33 @@ if TYPE_CHECKING:
 
 TRACE_ID_BYTES = 16
 
+LEAST_SHUTDOWN_SECONDS = 1.0
+"""What is left for the next processor when judging took all the time that there was."""
+
 
 class ToolCallEvalSpanProcessor(SpanProcessor):
     """Judges the tool calls of each trace that ends in this process.
 
-    Register it before the processor that exports; make the MeterProvider before the TracerProvider, or what is recorded while
-    everything shuts down is lost. Nothing global is set, and logging is left as it is.
+    It has two forms. Beside other processors, verdicts leave as metrics, as log events, and as events of a span of ours in the judged
+    trace; register it before the processor that exports. Or around the one that exports (``next=BatchSpanProcessor(exporter)``; register
+    only this one): then the exported root span itself carries the verdicts, as events and summary attributes, and there is no span of ours.
+    All other spans are passed on at once, as they are, those that are not sampled too (exporting processors leave them out).
+
+    In the wrapping form a root is exported with its verdicts once nothing of its trace is open in this process. Its own thread waits for
+    that, usually a millisecond, ``completion.root_budget`` at most, and never if it runs an event loop; then the judging thread passes
+    the root on, which takes a next processor that may be called from any thread, as the SDK's may. While spans of its trace are open, a
+    root is held, for ``completion.decision_wait_after_root_max`` at most. ``force_flush`` and ``shutdown`` let go of what is held, and a
+    thousand roots are, at most: one that goes without its verdict goes as it is, and the verdict goes on a span of ours.
+
+    Make the MeterProvider before the TracerProvider, or what is recorded while everything shuts down is lost. Nothing global is set, and
+    logging is left as it is.
     """
 
     def __init__(
         self,
         criteria: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
         *,
+        next: SpanProcessor | None = None,  # noqa: A002 - the word for it
         settings_file: str | os.PathLike[str] | None = None,
         meter_provider: MeterProvider | None = None,
         logger_provider: LoggerProvider | None = None,
@@ -51,10 +69,11 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
 
         Args:
             criteria: files and folders; without them those of the settings and of ``OTEL_TOOLCALL_EVAL_CRITERIA``.
-            settings_file: see ``config/sidecar.yaml``; listeners and export are not used in process.
+            next: the processor to wrap; it is flushed and shut down with this one.
+            settings_file: see ``config/in_process.yaml``; listeners and export are not used in process.
             meter_provider: gets the scores as metrics; the global one by default.
             logger_provider: gets the verdicts as log events; the global one by default.
-            tracer_provider: gets a span with the verdicts as its events; the global one by default.
+            tracer_provider: gets a span with the verdicts as its events, where the root can't carry them; the global one by default.
 
         Raises:
             SettingsError: settings or criteria can't be used; names all that is wrong.
@@ -65,15 +84,22 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
             settings = with_criteria(settings, [Path(path) for path in paths])
         loaded = load_criteria(settings.criteria)
         self.warnings = tuple(str(warning) for warning in (*settings.warnings, *loaded.warnings))
-        self._source, self._logs, self._worker = build_span_source(
+        parts = build_in_process(
             settings,
             loaded,
             meter_provider=meter_provider or metrics.get_meter_provider(),
             logger_provider=logger_provider or _logs.get_logger_provider(),
             tracer_provider=tracer_provider or trace.get_tracer_provider(),
+            following=next,
         )
+        self._source, self._logs, self._worker = parts.source, parts.logs, parts.worker
+        self._wrapped, self._keeper, self._next = parts.wrapped, parts.keeper, next
+        self._shutdown_seconds = settings.shutdown_timeout_ns / SECOND_NS
+        self._flusher = None if next is None else Flusher([next.force_flush])
         self._restart: Callable[[], None] = lambda: self._worker.restart_in_child(build_pipeline(settings, loaded, keep_unbound=True))
         _restart_in_children(self)
+        if type(self) is ToolCallEvalSpanProcessor and self._wrapped is None:
+            vars(self).update(on_start=self._source.on_start, on_end=self._source.keep)  # saves two calls for each span
 
     def restart_in_child(self) -> None:
         """Begin anew after a fork; called by itself, in the child."""
@@ -100,23 +126,45 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
         Raises:
             SettingsError: the ID is none, or the criteria can't be used.
         """
-        self._worker.bind(_trace_id(trace_id), read_criteria(criteria, config, name="bind", where="bind").bound)
+        self._source.bind(_trace_id(trace_id), read_criteria(criteria, config, name="bind", where="bind").bound)
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Note that the span is open."""
-        self._source.on_start(span, parent_context)
+        (self._wrapped or self._source).on_start(span, parent_context)
+
+    def _on_ending(self, span: Span) -> None:
+        if self._wrapped is not None:
+            self._wrapped.on_ending(span)
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Hand the span to the judging thread."""
-        self._source.on_end(span)
+        """Hand the span to the judging thread, and to the next processor."""
+        (self._wrapped or self._source).on_end(span)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Wait until every ended span is taken in and every verdict that is due is sent; False if not in time."""
-        return self._source.force_flush(timeout_millis)
+        """Wait until every ended span is taken in, every verdict that is due is sent, and the next processor has sent its spans.
+
+        False if that was not in time; the next processor is asked in any case.
+        """
+        deadline = time.monotonic() + timeout_millis / 1000
+        flushed = self._source.force_flush(timeout_millis)
+        if self._keeper is not None:
+            self._keeper.flush(0.0)
+        if self._flusher is not None:
+            flushed = self._flusher.flush(max(0.0, deadline - time.monotonic())) and flushed
+        return flushed
 
     def shutdown(self) -> None:
-        """Judge what is open, send it and end."""
+        """Judge what is open, send it, end, and so does the next processor. Takes ``completion.shutdown_timeout`` and a second at most."""
+        deadline = time.monotonic() + self._shutdown_seconds
         self._source.shutdown()
+        following, self._next = self._next, None
+        if self._keeper is not None:
+            self._keeper.shutdown(0.0)
+        if following is not None:
+            attempt = Attempt(following.shutdown, name="shutdown")
+            if not attempt.started:  # the interpreter is going down, and starts no thread any more
+                following.shutdown()
+            attempt.wait(max(LEAST_SHUTDOWN_SECONDS, deadline - time.monotonic()))
 
 
 def _restart_in_children(processor: ToolCallEvalSpanProcessor) -> None:

@@ -12,7 +12,6 @@ from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.assembly.log_store import LogLimits
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
-from otel_toolcall_eval.binding import CRITERIA_ATTRIBUTE
 from otel_toolcall_eval.emission.attributes import ExplainValues
 from otel_toolcall_eval.emission.console import ConsoleEmitter
 from otel_toolcall_eval.emission.events import EventsEmitter
@@ -24,24 +23,17 @@ from otel_toolcall_eval.evaluators.order import OrderEvaluator
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria
-from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline
+from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_criteria
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource
 from otel_toolcall_eval.settings.dialect_file import build_extractor
-from otel_toolcall_eval.sources.log_processor import LogSource
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
-from otel_toolcall_eval.sources.span_processor import SpanSource
-from otel_toolcall_eval.sources.watching import WatchedTraces
 from otel_toolcall_eval.wiring_forwarding import AllCounts, build_client, build_forwarder
 from otel_toolcall_eval.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    from opentelemetry._logs import LoggerProvider
-    from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import TracerProvider
 
     from otel_toolcall_eval.emission.providers import Providers
     from otel_toolcall_eval.errors import Problem
@@ -184,46 +176,6 @@ def build_sidecar(
     }
     receivers = build_receivers(settings, worker=worker, intake=intake, pages=pages)
     return SidecarParts(worker=worker, receivers=receivers, providers=providers, criteria=criteria, forwarder=forwarder)
-
-
-def build_span_source(
-    settings: Settings,
-    criteria: LoadedCriteria,
-    *,
-    meter_provider: MeterProvider,
-    logger_provider: LoggerProvider,
-    tracer_provider: TracerProvider | None,
-) -> tuple[SpanSource, LogSource, Worker]:
-    """Build what a process judges its own spans and log records with, and start its thread."""
-    emit = settings.emit
-    metrics = MetricsEmitter(meter_provider, judged_span_is_remote=False) if emit.metrics else None
-    events = EventsEmitter(
-        logger_provider if emit.events else None,
-        tracer_provider if emit.spans else None,
-        explain_values=ExplainValues(settings.show_values.value),
-        judged_span_is_remote=False,
-    )
-    watched = WatchedTraces(lambda: worker.pipeline.criteria)
-    emitters: list[Emitter] = [emitter for emitter in (metrics, events, watched) if emitter is not None]  # who waits hears of it last
-    worker = Worker(
-        build_pipeline(settings, criteria, keep_unbound=True),
-        emitters,
-        queue_bytes=settings.intake.queue_bytes,
-        on_late_span=metrics.late_span if metrics else None,
-    )
-    if metrics is not None:
-        observe(meter_provider, worker)
-    source = SpanSource(
-        worker,
-        projection=lambda: worker.pipeline.projection,
-        shutdown_seconds=settings.shutdown_timeout_ns / SECOND_NS,
-        own_scope=OWN_SCOPE,
-        baggage_key=CRITERIA_ATTRIBUTE,
-        watched=watched,
-    )
-    logs = LogSource(worker, projection=lambda: worker.pipeline.projection, refused=worker.refuse, own_scope=OWN_SCOPE)
-    worker.start()
-    return source, logs, worker
 
 
 def build_console(form: str, settings: Settings) -> ConsoleEmitter | None:

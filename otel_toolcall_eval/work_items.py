@@ -56,4 +56,9 @@ class BindRequest:
     bound: Bound
 
 
-WorkItem: TypeAlias = "SpanRequest | LogRequest | Question | BindRequest | Shed"
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Asks for nothing but a turn: to look at what the feed has, and at what is due."""
+
+
+WorkItem: TypeAlias = "SpanRequest | LogRequest | Question | BindRequest | Shed | Look"

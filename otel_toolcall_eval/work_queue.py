@@ -7,15 +7,62 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from otel_toolcall_eval.errors import OverloadedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from otel_toolcall_eval.assembly.shed import Shed
-    from otel_toolcall_eval.work_items import BindRequest, LogRequest, Question, SpanRequest, WorkItem
+    from otel_toolcall_eval.work_items import BindRequest, LogRequest, Look, Question, SpanRequest, WorkItem
+
+
+class Feed(Protocol):
+    """Keeps news that came without a lock, until the worker comes for it. All but ``mark`` and ``seconds_to_wait`` may take their time."""
+
+    def mark(self) -> int:
+        """Return how much news there is. Called with the queue's lock held: what was put in the queue before it is taken before it."""
+        ...
+
+    def take(self, count: int) -> Iterable[WorkItem]:
+        """Return so much of it, the oldest first; never raises."""
+        ...
+
+    def turn_is_over(self) -> None:
+        """Hear that all that was taken is dealt with, and what was due is judged; never raises."""
+        ...
+
+    def seconds_to_wait(self) -> float | None:
+        """Return how long news may wait at most; None if there is none, and the next will ask for a look."""
+        ...
+
+
+class NoFeed:
+    """Has no news."""
+
+    def mark(self) -> int:
+        """Return 0."""
+        return 0
+
+    def take(self, count: int) -> Iterable[WorkItem]:  # noqa: ARG002 - the protocol's signature
+        """Return none."""
+        return ()
+
+    def turn_is_over(self) -> None:
+        """Do nothing."""
+
+    def seconds_to_wait(self) -> float | None:
+        """Return None."""
+        return None
+
+
+class Taken(NamedTuple):
+    """What waited: requests, how much news of the feed, and whether it is the last."""
+
+    items: deque[WorkItem]
+    news: int
+    stopping: bool
 
 
 MAX_SHED_TRACES = 100_000
@@ -28,6 +75,7 @@ class WorkQueue:
     def __init__(self, limit_bytes: int) -> None:
         """Start empty; ``limit_bytes`` is the estimated size of the requests that may wait."""
         self._limit_bytes = limit_bytes
+        self.feed: Feed = NoFeed()
         self._stopping = False
         self._refused: Counter[tuple[str, str]] = Counter()
         self.begin_anew()
@@ -77,7 +125,7 @@ class WorkQueue:
             self._bytes += request.size_bytes
             self._add(request)
 
-    def put_aside(self, item: Question | BindRequest) -> bool:
+    def put_aside(self, item: Question | BindRequest | Look) -> bool:
         """Let wait what is no telemetry, and has no weight; False if the service is stopping."""
         with self._changed:
             if not self._stopping:
@@ -96,15 +144,16 @@ class WorkQueue:
                 known.add(shed)
             return True
 
-    def take(self, seconds_to_wait: Callable[[], float | None]) -> tuple[deque[WorkItem], bool]:
-        """Return all that waits, and whether it is the last; waits for it as long as told (None: for ever), or until woken."""
+    def take(self, seconds_to_wait: Callable[[], float | None]) -> Taken:
+        """Return all that waits; waits for it as long as told (None: for ever), as long as news may, or until woken."""
         with self._changed:
             if not self._items and not self._stopping:
-                self._changed.wait(seconds_to_wait())
+                waits = [seconds for seconds in (seconds_to_wait(), self.feed.seconds_to_wait()) if seconds is not None]
+                self._changed.wait(min(waits, default=None))
             taken, self._items = self._items, deque()
             self._bytes = 0
             self._shed = {}
-            return taken, self._stopping
+            return Taken(items=taken, news=self.feed.mark(), stopping=self._stopping)
 
     def settle(self, count: int) -> None:
         """Note that so many more items, in the order in which they were put in, have been dealt with."""

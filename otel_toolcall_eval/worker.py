@@ -15,7 +15,7 @@ from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.notices import Notices
 from otel_toolcall_eval.pipeline import OWN_SCOPE
-from otel_toolcall_eval.work_items import BindRequest, LogRequest, Question, SpanRequest
+from otel_toolcall_eval.work_items import BindRequest, LogRequest, Look, Question, SpanRequest
 from otel_toolcall_eval.work_queue import WorkQueue
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.wire.decoded import DecodedTraces
     from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
     from otel_toolcall_eval.work_items import WorkItem
+    from otel_toolcall_eval.work_queue import Feed
 
 DEFAULT_QUEUE_BYTES = 64 * 1024 * 1024
 ITEM_OVERHEAD_BYTES = 500
@@ -197,6 +198,14 @@ class Worker:
             question.answer.cancel()
         raise OverloadedError(where="traces", what="the service is stopping or too busy to tell", fix="ask again after a moment")
 
+    def look(self) -> None:
+        """Ask for a turn: something else than what is offered may have changed what is due."""
+        self._queue.put_aside(Look())
+
+    def attach(self, feed: Feed) -> None:
+        """Take in, at each turn, also what this has; before ``start``."""
+        self._queue.feed = feed
+
     def bind(self, trace_id: bytes, bound: Bound) -> None:
         """Judge a trace by these criteria, too. Takes effect in turn with the spans that are offered before and after."""
         self._queue.put_aside(BindRequest(trace_id=trace_id, bound=bound))
@@ -212,13 +221,15 @@ class Worker:
     def _run(self) -> None:
         unsettled = 0
         while True:
-            requests, stopping = self._queue.take(self._seconds_to_next)
+            requests, news, stopping = self._queue.take(self._seconds_to_next)
             unsettled += len(requests)
             began_ns = self._clock.now_ns()
             self._take_all(requests)
+            self._take_all(self._queue.feed.take(news))
             if self._judge_due(at_least_ns=self._clock.now_ns() - began_ns) or stopping:
                 if stopping:
                     self._emit(self.pipeline.drain(now_ns=self._clock.now_ns()))
+                self._queue.feed.turn_is_over()
                 self._queue.settle(unsettled)
                 unsettled = 0
             if stopping:
@@ -265,6 +276,8 @@ class Worker:
         if isinstance(request, Question):
             if request.answer.set_running_or_notify_cancel():
                 request.answer.set_result(self.pipeline.waiting(now_ns=now_ns, limit=request.limit))
+            return
+        if isinstance(request, Look):
             return
         if isinstance(request, BindRequest):
             self.pipeline.bind(request.trace_id, request.bound, now_ns=now_ns)

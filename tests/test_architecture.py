@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sidecar",),
     ("expectations",),
     ("api", "processor"),
+    ("in_process",),
     ("wiring",),
     ("receivers", "wiring_forwarding"),
     ("sources", "settings", "forwarding", "emission", "process_limits"),

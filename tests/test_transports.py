@@ -86,9 +86,6 @@ class Rig:
         intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection)
         self.grpc = GrpcReceiver(intake=intake, refused=worker.refuse, port=0)
         self.http = HttpReceiver(intake=intake, refused=worker.refuse, port=0)
-        for part in (self.worker, self.grpc, self.http):
-            part.start()
-        self.channel = grpc.insecure_channel(f"127.0.0.1:{self.grpc.port}")
         self.provider = TracerProvider(shutdown_on_exit=False)
         self.source = SpanSource(
             self.worker,
@@ -98,6 +95,10 @@ class Rig:
             baggage_key="x",
             watched=WatchedTraces(lambda: ()),
         )
+        self.worker.attach(self.source)
+        for part in (self.worker, self.grpc, self.http):
+            part.start()
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{self.grpc.port}")
         self.provider.add_span_processor(self.source)
         self.traces = 0
 

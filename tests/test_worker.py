@@ -289,6 +289,5 @@ def test_notes_of_what_is_shed_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     queue = WorkQueue(1)
     notes = [Shed(transport=transport, trace_ids={bytes([number])}) for number, transport in enumerate(("grpc", "http/json", "grpc"))]
     assert [queue.put_shed(note) for note in notes] == [True, True, False]
-    taken, _ = queue.take(lambda: 0.0)
-    assert list(taken) == notes[:2]
+    assert list(queue.take(lambda: 0.0).items) == notes[:2]
     assert queue.put_shed(notes[2])

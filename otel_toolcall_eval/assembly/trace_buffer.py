@@ -86,8 +86,7 @@ class TraceBuffer:
 
     def attach(self, key: bytes, note: object) -> None:
         """Attach a note to a decided trace; it comes back if the trace is looked at again."""
-        trace = self._settled.find(key)
-        if trace is not None:
+        if (trace := self._settled.find(key)) is not None:
             trace.note = note
 
     def release(self, key: bytes) -> None:
@@ -102,6 +101,10 @@ class TraceBuffer:
                 trace.revise_ns = min(now_ns + after_ns, trace.keep_until_ns)
                 heapq.heappush(self._deadlines, (trace.revise_ns, trace.key))
 
+    def is_open(self, trace_id: bytes) -> bool:
+        """Tell whether a trace is held that was not decided, or not in all of its units."""
+        return trace_id in self._open
+
     def waiting(self, *, now_ns: int, limit: int) -> Waiting:
         """Return what is open and what may be revised, the oldest first, at most ``limit`` of each."""
         return waiting_of(self._open, self._settled, self._due, now_ns=now_ns, limit=limit, size_bytes=self.size_bytes)
@@ -115,20 +118,18 @@ class TraceBuffer:
             open_spans: in process, how many local spans of a trace are still open, by trace ID.
         """
         result = AddResult()
-        touched: set[bytes] = set()
+        touched = set(open_spans or ())  # a trace with no span here hears of those that started since
         try:
             for span in spans:
                 result.received += 1
                 touched.add(span.trace_id)
                 self._add(span, now_ns, result)
         finally:  # whatever one span does to us, the traces of the others get their deadlines
-            for trace_id in touched:
-                trace = self._open.get(trace_id)
-                if trace is not None:
-                    if open_spans is not None:
-                        trace.open_spans = open_spans.get(trace_id, 0)
-                    self._schedule(trace)
-                    self._memory.touch(trace)
+            for trace in [self._open[trace_id] for trace_id in touched if trace_id in self._open]:
+                if open_spans is not None:
+                    trace.open_spans = open_spans.get(trace.trace_id, 0)
+                self._schedule(trace)
+                self._memory.touch(trace)
             self._shed(now_ns)
         return result
 

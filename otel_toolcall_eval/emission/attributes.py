@@ -107,31 +107,44 @@ def event_attributes(report: TraceReport, verdict: Verdict, *, values: ExplainVa
     return attributes
 
 
-def span_events(verdicts: Sequence[Verdict], attributes: Sequence[EventAttributes]) -> Sequence[SpanEventText]:
+def span_events(verdicts: Sequence[Verdict], attributes: Sequence[EventAttributes], *, room: int | None = None) -> Sequence[SpanEventText]:
     """Return the events that go on one span: at most MAX_SPAN_EVENTS verdicts, and a summary of the rest if there is one.
 
     Args:
         verdicts: of one report.
         attributes: of their events, in the same order.
+        room: how many events the span can take; None for any number.
 
     Returns:
         Failures first, then inconclusive verdicts, then passes, so that the summary swallows what matters least; within these, in
         the given order.
     """
     ranked = sorted(zip(verdicts, attributes, strict=True), key=lambda pair: _URGENCY[pair[0].label])
-    events = [SpanEventText(name=names.RESULT_EVENT, attributes=chosen) for _, chosen in ranked[: names.MAX_SPAN_EVENTS]]
-    if omitted := [verdict.label for verdict, _ in ranked[names.MAX_SPAN_EVENTS :]]:
+    if room is not None and room <= 0:
+        return []
+    most = names.MAX_SPAN_EVENTS
+    if room is not None and room < min(len(ranked), most + 1):  # the summary takes a place, too
+        most = room - 1
+    events = [SpanEventText(name=names.RESULT_EVENT, attributes=chosen) for _, chosen in ranked[:most]]
+    if omitted := [verdict.label for verdict, _ in ranked[most:]]:
         events.append(SpanEventText(name=names.SUMMARY_EVENT, attributes=_omitted(omitted)))
     return events
 
 
 def span_attributes(report: TraceReport) -> EventAttributes:
-    """Return what the verdicts of a report have in common, for the span that carries their events."""
+    """Return what the verdicts of a report have in common, and how they fell, for the span that carries their events."""
+    labels = Counter(verdict.label for verdict in report.verdicts)
     attributes: dict[str, AttributeValue] = {
+        names.VERDICTS_FAIL.name: labels[Label.FAIL],
+        names.VERDICTS_INCONCLUSIVE.name: labels[Label.INCONCLUSIVE],
+        names.VERDICTS_PASS.name: labels[Label.PASS],
         names.REVISION.name: report.revision,
         names.TRIGGER.name: report.trigger.value,
         names.COMPLETENESS.name: report.completeness.value,
     }
+    scores = [float(verdict.emitted_score) for verdict in report.verdicts if verdict.emitted_score is not None]
+    if scores:
+        attributes[names.LEAST_SCORE.name] = min(scores)
     if report.doubts:
         attributes[names.COMPLETENESS_REASONS.name] = tuple(doubt.value for doubt in report.doubts)
     if report.agent is not None:

@@ -43,6 +43,11 @@ class Attempt:
         """Tell whether the call has not come back."""
         return self._thread is not None and self._thread.is_alive()
 
+    @property
+    def started(self) -> bool:
+        """Tell whether the call was made at all."""
+        return self._thread is not None
+
     def wait(self, timeout_seconds: float) -> bool:
         """Wait for the call; True if it came back in time, did not raise, and did not return False."""
         if self._thread is not None:

@@ -59,6 +59,7 @@ class EventsEmitter:
         judged_span_is_remote: bool = True,
         roots: RootKeeper | None = None,
         clock: Callable[[], int] = time.time_ns,
+        carried: Callable[[TraceReport], bool] = lambda _: False,
     ) -> None:
         """Choose where events go; both providers stay the caller's, are flushed and never shut down.
 
@@ -69,6 +70,7 @@ class EventsEmitter:
             judged_span_is_remote: False inside the agent's own process.
             roots: is offered the span events first; what it does not take goes on a span of ours.
             clock: Unix time in nanoseconds, for the time of the verdicts.
+            carried: tells whether the judged span itself will carry the verdicts of a report, so that none of ours is needed.
         """
         self._logger: Logger | None = logger_provider.get_logger(names.SCOPE_NAME) if logger_provider else None
         self._tracer: Tracer | None = tracer_provider.get_tracer(names.SCOPE_NAME) if tracer_provider else None
@@ -76,6 +78,7 @@ class EventsEmitter:
         self._is_remote = judged_span_is_remote
         self._roots = roots
         self._clock = clock
+        self._carried = carried
         # In the agent's process it is the tracer provider that flushes us, and it comes to its exporters next: flushing it from here
         # would go round in a circle.
         flushed = (logger_provider, tracer_provider) if judged_span_is_remote else (logger_provider,)
@@ -97,7 +100,7 @@ class EventsEmitter:
                 _emit_logs(self._logger, attributes, context, now_unix_ns)
             # Without a judged span, as in executions that were put together by hand, our span would be a new trace of its own.
             is_on_root = self._roots is not None and _settle(self._roots, report, attributes, now_unix_ns)
-            if self._tracer is not None and judged.is_valid and not is_on_root:
+            if self._tracer is not None and judged.is_valid and not is_on_root and not self._carried(report):
                 _emit_span(self._tracer, report, attributes, context, now_unix_ns)
 
     def flush(self, timeout_seconds: float) -> bool:

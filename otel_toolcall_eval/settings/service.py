@@ -98,6 +98,7 @@ _TOP = {
     "criteria": "criteria",
     "dialects": "dialects",
     "completion.shutdown_timeout": "shutdown_timeout_ns",
+    "completion.root_budget": "root_budget_ns",
     "explain.values": "show_values",
 }
 

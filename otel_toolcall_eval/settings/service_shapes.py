@@ -117,6 +117,7 @@ class CompletionShape(Shape):
     late_span_window: Duration | None = Field(default=None, description="How long after a verdict late spans may revise it.")
     max_revisions: Natural | None = Field(default=None, description="Most revisions of one verdict.")
     shutdown_timeout: Duration | None = Field(default=None, description="Most that shutting down may take.")
+    root_budget: Duration | None = Field(default=None, description="Longest wait of a wrapped root for its verdict.")
     unit: Annotated[Unit, choice(Unit), schema_of(Unit)] | None = Field(
         default=None, description="What is judged: a trace, or each agent run."
     )

@@ -39,7 +39,8 @@ class SpanConverter:
         """
         context = span.get_span_context()
         parent = span.parent
-        attributes = {key: plain(value) for key, value in (span.attributes or {}).items() if projection.keeps(key)}
+        recorded, keeps = span.attributes or {}, projection.keeps
+        attributes = {key: plain(recorded[key]) for key in recorded if keeps(key)}
         start = span.start_time or 0
         return Span(
             trace_id=context.trace_id.to_bytes(16, "big") if context else bytes(16),

@@ -102,3 +102,23 @@ def reason_of(error: IntakeError) -> str:
     if isinstance(error, ForwardQueueFullError):
         return "forward_queue_full"
     return _REASONS.get(error.http_status, "unsupported")
+
+
+class LocalSink(Protocol):
+    """Judges spans of this process on a thread of its own, and comes to ``SpanSource.take`` for them."""
+
+    def look(self) -> None:
+        """Come soon."""
+        ...
+
+    def refuse(self, transport: str, reason: str) -> None:
+        """Count spans that were not taken."""
+        ...
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Wait until what came is judged, if it is due, and sent."""
+        ...
+
+    def shutdown(self, timeout_seconds: float) -> bool:
+        """Judge and send everything, and end."""
+        ...

@@ -197,9 +197,40 @@ def test_span_says_what_its_verdicts_have_in_common() -> None:
         "toolcall_eval.completeness": "partial",
         "toolcall_eval.completeness_reasons": ("no_root",),
         "gen_ai.agent.name": "weather_agent",
+        **fallen(0, 0, 0),
     }
-    assert span_attributes(report(agent=None)) == {
+    assert span_attributes(report(verdict(), inconclusive(), verdict(Label.PASS, given=score(0.75)), agent=None)) == {
         "toolcall_eval.revision": 0,
         "toolcall_eval.trigger": "root_span",
         "toolcall_eval.completeness": "complete",
+        "toolcall_eval.score.least": 0.5,
+        **fallen(1, 1, 1),
     }
+
+
+def fallen(fail: int, inconclusive_: int, passed: int) -> dict[str, int]:
+    names = (f"toolcall_eval.verdicts.{label}" for label in ("fail", "inconclusive", "pass"))
+    return dict(zip(names, (fail, inconclusive_, passed), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("room", "verdicts", "shown", "summary"),
+    [
+        pytest.param(0, 3, 0, False, id="none"),
+        pytest.param(-1, 3, 0, False, id="less-than-none"),
+        pytest.param(1, 3, 0, True, id="for-the-summary"),
+        pytest.param(1, 1, 1, False, id="for-the-one"),
+        pytest.param(3, 3, 3, False, id="for-all"),
+        pytest.param(2, 3, 1, True, id="for-some"),
+        pytest.param(16, 16, 16, False, id="sixteen"),
+        pytest.param(16, 17, 15, True, id="one-too-many"),
+        pytest.param(17, 17, 16, True, id="for-the-usual"),
+        pytest.param(None, 17, 16, True, id="any"),
+    ],
+)
+def test_events_fit_into_the_room_that_there_is(room: int | None, verdicts: int, shown: int, *, summary: bool) -> None:
+    given = [verdict(evaluator=f"e{number}") for number in range(verdicts)]
+    events = span_events(given, [event_attributes(report(), item) for item in given], room=room)
+    assert [event.name for event in events] == ["gen_ai.evaluation.result"] * shown + ["toolcall_eval.omitted_results"] * summary
+    omitted = verdicts - shown
+    assert not summary or events[-1].attributes["toolcall_eval.omitted"] == omitted

@@ -12,49 +12,78 @@ from opentelemetry import trace as otel_trace
 from opentelemetry.baggage import set_baggage
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_toolcall_eval.binding import Bound
-from otel_toolcall_eval.errors import OverloadedError
-from otel_toolcall_eval.model.trace import Projection
+from otel_toolcall_eval.model.trace import Projection, Span
+from otel_toolcall_eval.sources import open_spans, span_processor
+from otel_toolcall_eval.sources.news_reader import TRANSPORT
+from otel_toolcall_eval.sources.open_spans import OpenSpans
 from otel_toolcall_eval.sources.sdk_spans import MAX_SHARED, SpanConverter
-from otel_toolcall_eval.sources.span_processor import TRANSPORT, SpanSource
+from otel_toolcall_eval.sources.span_processor import LOOK_SECONDS, SpanSource
 from otel_toolcall_eval.sources.watching import WatchedTraces
+from otel_toolcall_eval.work_items import BindRequest, SpanRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from opentelemetry.trace import Tracer
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, SpanKind, Tracer, TraceState
+    from opentelemetry.util.types import Attributes
 
-    from otel_toolcall_eval.model.trace import Span
+    from otel_toolcall_eval.work_items import WorkItem
 
 PROJECTION = Projection(keys=frozenset({"tool.name", "input.value"}), event_names=frozenset({"exception"}))
 
 
 @dataclass
 class ListSink:
-    """Keeps what it is offered."""
+    """Comes for the news when it is asked what there is, as the judging thread does."""
 
-    spans: list[Span] = field(default_factory=list)
-    open_spans: list[int] = field(default_factory=list)
+    source: SpanSource | None = None
+    looks: int = 0
     error: Exception | None = None
     stopped: list[float] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    bound: list[tuple[bytes, Bound]] = field(default_factory=list)
+    taken: list[WorkItem] = field(default_factory=list)
 
-    def offer_spans(self, spans: Sequence[Span], *, transport: str, open_spans: Mapping[bytes, int] | None = None) -> None:
-        """Keep, or raise what the test wants."""
-        assert transport == TRANSPORT
+    def look(self) -> None:
+        """Count, or raise what the test wants."""
+        self.looks += 1
         if self.error:
             raise self.error
-        self.spans.extend(spans)
-        self.open_spans.extend((open_spans or {}).values())
 
-    def bind(self, trace_id: bytes, bound: Bound) -> None:
-        """Keep."""
-        self.bound.append((trace_id, bound))
+    def turn(self) -> int:
+        """Take what there is, and return how much it was."""
+        assert self.source
+        count = self.source.mark()
+        self.taken.extend(self.source.take(count))
+        self.source.turn_is_over()
+        return count
+
+    @property
+    def requests(self) -> list[SpanRequest]:
+        """Return what came of spans."""
+        self.turn()
+        return [item for item in self.taken if isinstance(item, SpanRequest)]
+
+    @property
+    def spans(self) -> list[Span]:
+        """Return all spans that came."""
+        return [span for request in self.requests for span in request.spans]
+
+    @property
+    def open_spans(self) -> list[int]:
+        """Return the numbers of open spans that came."""
+        return [number for request in self.requests for number in (request.open_spans or {}).values()]
+
+    @property
+    def bound(self) -> list[tuple[bytes, Bound]]:
+        """Return the bindings that came."""
+        self.turn()
+        return [(item.trace_id, item.bound) for item in self.taken if isinstance(item, BindRequest)]
 
     def refuse(self, transport: str, reason: str) -> None:
         """Count."""
@@ -86,7 +115,7 @@ def source(sink: ListSink) -> SpanSource:
 
 
 def source_for(sink: ListSink) -> SpanSource:
-    return SpanSource(
+    sink.source = SpanSource(
         sink,
         projection=lambda: PROJECTION,
         shutdown_seconds=5.0,
@@ -94,6 +123,7 @@ def source_for(sink: ListSink) -> SpanSource:
         baggage_key="criteria",
         watched=WatchedTraces(lambda: ()),
     )
+    return sink.source
 
 
 @pytest.fixture
@@ -122,7 +152,7 @@ def test_ended_spans_arrive_with_their_tree_and_only_the_attributes_that_matter(
     assert child.start_unix_ns <= child.end_unix_ns
     assert (child.scope.name, child.scope.version, child.resource.attributes["service.name"]) == ("agent", "1.2", "svc")
     assert child.resource is parent.resource
-    assert sink.open_spans == [1, 0]
+    assert sink.open_spans == [0]
 
 
 def test_exception_event_and_status_are_kept(sink: ListSink, tracer: Tracer) -> None:
@@ -150,6 +180,14 @@ def test_detached_child_keeps_the_trace_open(sink: ListSink, tracer: Tracer) -> 
     assert sink.open_spans == [1, 0]
 
 
+def test_span_that_starts_after_the_root_ended_keeps_the_trace_open(sink: ListSink, tracer: Tracer) -> None:
+    root = tracer.start_span("root")
+    root.end()
+    assert sink.open_spans == [0]
+    tracer.start_span("late", context=set_span_in_context(root))
+    assert sink.open_spans == [0, 1]
+
+
 def test_unsampled_spans_are_not_seen(sink: ListSink) -> None:
     provider = TracerProvider(sampler=ALWAYS_OFF)
     provider.add_span_processor(source_for(sink))
@@ -164,11 +202,62 @@ def test_own_spans_are_passed_over(sink: ListSink, provider: TracerProvider) -> 
     assert (sink.spans, sink.open_spans) == ([], [])
 
 
-def test_full_queue_drops_and_counts_and_does_not_raise(sink: ListSink, source: SpanSource, tracer: Tracer) -> None:
-    sink.error = OverloadedError(where="test", what="full", fix="wait")
+def test_more_news_than_may_wait_is_dropped_and_counted_and_its_trace_is_never_called_complete(
+    sink: ListSink, source: SpanSource, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_processor, "MAX_NEWS", span_processor.LOOK_AT + 2)
     with tracer.start_as_current_span("root"):
+        for _ in range(span_processor.LOOK_AT):
+            tracer.start_span("child").end()
+    assert source.dropped == len(sink.refused) > 0
+    assert set(sink.refused) == {"overloaded"}
+    assert sink.open_spans[-1] > 0
+    with tracer.start_as_current_span("next"):
         pass
-    assert source.dropped == 1
+    assert [span.name for span in sink.spans][-1] == "next"
+
+
+def test_spans_that_wait_in_great_number_wait_converted(
+    sink: ListSink, source: SpanSource, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_processor, "MAX_WHOLE", span_processor.LOOK_AT)
+    with tracer.start_as_current_span("root"):
+        for _ in range(span_processor.LOOK_AT):
+            tracer.start_span("child", attributes={"tool.name": "a", "noise": "x" * 10_000}).end()
+    assert any(isinstance(piece, Span) for piece in source._news)  # noqa: SLF001 - how they wait can't be seen otherwise
+    assert (len(sink.spans), sink.open_spans, source.dropped) == (span_processor.LOOK_AT + 1, [0], 0)
+
+
+def test_judging_thread_is_asked_when_a_root_ends_or_much_has_gathered_and_not_for_each_span(
+    sink: ListSink, source: SpanSource, tracer: Tracer
+) -> None:
+    with tracer.start_as_current_span("root") as root:
+        assert (sink.looks, sink.turn(), source.seconds_to_wait()) == (1, 1, LOOK_SECONDS)
+        for _ in range(10):
+            tracer.start_span("child").end()
+        assert sink.looks == 1
+        sink.turn()
+        detached = tracer.start_span("detached")
+    assert sink.looks == 2
+    sink.turn()
+    detached.end()
+    assert sink.looks == 3
+    sink.turn()
+    assert (sink.turn(), source.seconds_to_wait()) == (0, None)
+    tracer.start_span("after a rest", context=set_span_in_context(root))
+    assert sink.looks == 4
+    sink.turn()
+    for _ in range(span_processor.LOOK_AT):
+        with tracer.start_as_current_span("root"):
+            pass
+    assert sink.looks == 5
+
+
+def test_nothing_is_left_waiting_when_the_judging_thread_goes_to_rest(sink: ListSink, source: SpanSource, tracer: Tracer) -> None:
+    assert source.seconds_to_wait() is None
+    tracer.start_span("root")
+    assert sink.looks == 1
+    assert source.seconds_to_wait() == LOOK_SECONDS
 
 
 def test_fault_of_ours_is_logged_once_and_never_reaches_the_application(
@@ -184,7 +273,7 @@ def test_fault_of_ours_is_logged_once_and_never_reaches_the_application(
     ):
         raise KeyError(message)
     assert len(caplog.records) == 1
-    assert source.dropped == 2
+    assert source.dropped >= 1
     assert source.force_flush() is False
     source.shutdown()
 
@@ -213,8 +302,7 @@ def test_span_without_a_context_is_passed_over(source: SpanSource, sink: ListSin
     assert sink.spans == []
 
 
-def test_last_word_on_open_spans_is_the_newest_whatever_the_threads_do(sink: ListSink, tracer: Tracer) -> None:
-    # a stale number would make the trace wait for a span that ended long ago
+def test_spans_that_end_in_many_threads_are_all_counted(sink: ListSink, tracer: Tracer) -> None:
     root = tracer.start_span("root")
     context = otel_trace.set_span_in_context(root)
     children = [tracer.start_span(f"child-{number}", context=context) for number in range(64)]
@@ -230,8 +318,53 @@ def test_last_word_on_open_spans_is_the_newest_whatever_the_threads_do(sink: Lis
         thread.start()
     for thread in threads:
         thread.join()
+    assert sink.open_spans == [1]
     root.end()
-    assert sink.open_spans == list(range(64, -1, -1))
+    assert (sink.open_spans, len(sink.spans)) == ([1, 0], 65)
+
+
+def test_recorded_span_that_is_not_sampled_is_a_step_of_a_trace_that_is(sink: ListSink, source: SpanSource) -> None:
+    provider = TracerProvider(sampler=NotTools(), shutdown_on_exit=False)
+    provider.add_span_processor(source)
+    tracer = provider.get_tracer("agent")
+    with tracer.start_as_current_span("root"), tracer.start_as_current_span("tool"):
+        pass
+    assert [span.name for span in sink.spans] == ["tool", "root"]
+    with tracer.start_as_current_span("tool"):  # a trace of its own that nobody exports
+        pass
+    assert [span.name for span in sink.spans] == ["tool", "root"]
+
+
+class NotTools(Sampler):
+    """Only records tools."""
+
+    def should_sample(  # noqa: PLR0917 - the SDK's signature
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        """Sample all but tools."""
+        del parent_context, trace_id, kind, attributes, links, trace_state
+        return SamplingResult(Decision.RECORD_ONLY if name == "tool" else Decision.RECORD_AND_SAMPLE)
+
+    def get_description(self) -> str:
+        """Return a name."""
+        return "not-tools"
+
+
+def test_spans_that_never_end_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_spans, "MAX_TRACES", 3)
+    spans = OpenSpans()
+    for trace_id in range(1, 6):
+        spans.start(trace_id, 1, sampled=True)
+    assert [spans.count(trace_id) for trace_id in range(1, 6)] == [0, 0, 1, 1, 1]
+    assert spans.end(1, 1) is False
+    assert (spans.end(5, 7), spans.count(5), spans.end(5, 1), spans.count(5)) == (True, 1, True, 0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,113 @@
+"""Builds what a process judges its own spans with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.binding import CRITERIA_ATTRIBUTE
+from otel_toolcall_eval.emission.attributes import ExplainValues
+from otel_toolcall_eval.emission.events import EventsEmitter
+from otel_toolcall_eval.emission.judged_root import with_verdicts
+from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.pipeline import OWN_SCOPE
+from otel_toolcall_eval.sources.log_processor import LogSource
+from otel_toolcall_eval.sources.root_keeper import RootKeeper
+from otel_toolcall_eval.sources.span_processor import SpanSource
+from otel_toolcall_eval.sources.watching import WatchedTraces
+from otel_toolcall_eval.sources.wrapped_next import SafeNext, WrappedNext
+from otel_toolcall_eval.suppression import suppressed_instrumentation
+from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline
+from otel_toolcall_eval.worker import Worker
+
+if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.sdk.trace import SpanProcessor
+    from opentelemetry.trace import TracerProvider
+
+    from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
+    from otel_toolcall_eval.settings.service import Settings
+    from otel_toolcall_eval.worker import Emitter
+
+HELD_TOO_LONG_SECONDS = 5.0
+"""How long after the longest wait for a verdict a root is held that the judging thread has not come to: it hangs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InProcess:
+    """Everything that judges the spans of a process.
+
+    Attributes:
+        wrapped: the hooks of the wrapping form; None beside other processors.
+        keeper: holds roots in the wrapping form.
+    """
+
+    source: SpanSource
+    logs: LogSource
+    worker: Worker
+    wrapped: WrappedNext | None
+    keeper: RootKeeper | None
+
+
+def build_in_process(
+    settings: Settings,
+    criteria: LoadedCriteria,
+    *,
+    meter_provider: MeterProvider,
+    logger_provider: LoggerProvider,
+    tracer_provider: TracerProvider,
+    following: SpanProcessor | None,
+) -> InProcess:
+    """Build it, and start its thread; ``following`` is the processor that is wrapped, if one is."""
+
+    def is_open(trace_id: bytes) -> bool:
+        return worker.pipeline.is_open(trace_id)
+
+    emit = settings.emit
+    values = ExplainValues(settings.show_values.value)
+    safe_next = None if following is None else SafeNext(following)
+    keeper = None
+    if safe_next is not None and emit.spans:
+        keeper = RootKeeper(
+            safe_next.on_end,
+            partial(with_verdicts, values=values),
+            is_open=is_open,
+            quiet=suppressed_instrumentation,
+            budget_seconds=settings.root_budget_ns / SECOND_NS,
+            max_seconds=settings.completion.wait_after_root_max_ns / SECOND_NS + HELD_TOO_LONG_SECONDS,
+        )
+    metrics = MetricsEmitter(meter_provider, judged_span_is_remote=False) if emit.metrics else None
+    events = EventsEmitter(
+        logger_provider if emit.events else None,
+        tracer_provider if emit.spans else None,
+        explain_values=values,
+        judged_span_is_remote=False,
+        carried=(lambda _: False) if keeper is None else keeper.carries,
+    )
+    watched = WatchedTraces(lambda: worker.pipeline.criteria)
+    # The root leaves after its log events, and who waits for a verdict hears of it when all is out.
+    emitters: list[Emitter] = [emitter for emitter in (metrics, events, keeper, watched) if emitter is not None]
+    worker = Worker(
+        build_pipeline(settings, criteria, keep_unbound=True),
+        emitters,
+        queue_bytes=settings.intake.queue_bytes,
+        on_late_span=metrics.late_span if metrics else None,
+    )
+    if metrics is not None:
+        observe(meter_provider, worker)
+    source = SpanSource(
+        worker,
+        projection=lambda: worker.pipeline.projection,
+        shutdown_seconds=settings.shutdown_timeout_ns / SECOND_NS,
+        own_scope=OWN_SCOPE,
+        baggage_key=CRITERIA_ATTRIBUTE,
+        watched=watched,
+        roots=keeper,
+    )
+    logs = LogSource(worker, projection=lambda: worker.pipeline.projection, refused=worker.refuse, own_scope=OWN_SCOPE)
+    worker.attach(source)
+    worker.start()
+    wrapped = None if safe_next is None else WrappedNext(source, keeper, safe_next)
+    return InProcess(source=source, logs=logs, worker=worker, wrapped=wrapped, keeper=keeper)

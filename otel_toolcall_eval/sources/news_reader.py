@@ -1,0 +1,125 @@
+"""Reads what the hooks of a span processor kept: which spans are open, what they bind, what the ended ones say. The judging thread's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from opentelemetry.baggage import get_baggage
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import Span as SdkSpan
+
+from otel_toolcall_eval.binding import Bound
+from otel_toolcall_eval.model.trace import Span
+from otel_toolcall_eval.sources.open_spans import OpenSpans
+from otel_toolcall_eval.sources.sdk_spans import SpanConverter
+from otel_toolcall_eval.work_items import BindRequest, SpanRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from otel_toolcall_eval.model.trace import Projection
+    from otel_toolcall_eval.sources.open_spans import LocalTrace
+    from otel_toolcall_eval.work_items import WorkItem
+
+TRANSPORT: Final = "in_process"
+
+News: TypeAlias = tuple[SdkSpan, Context] | ReadableSpan | Span | BindRequest
+"""A span that started, with the context that it started in; one that ended, as it is or converted; or a binding."""
+
+_LOST_SPAN_ID: Final = 0  # no span has it
+
+
+class NewsReader:
+    """Turns news into requests. Only ``convert`` and ``is_ours`` are for other threads, too."""
+
+    def __init__(self, *, projection: Callable[[], Projection], own_scope: str, baggage_key: str, on_fault: Callable[[], None]) -> None:
+        """Prepare.
+
+        Args:
+            projection: attributes to keep; asked for each span, since criteria may be reloaded.
+            own_scope: scope of our own spans, which are passed over.
+            baggage_key: baggage of this name names the criteria of the trace.
+            on_fault: is called, in an except clause, for each piece of news that could not be read.
+        """
+        self._projection = projection
+        self._own_scope = own_scope
+        self._baggage_key = baggage_key
+        self._on_fault = on_fault
+        self._converter = SpanConverter()
+        self._open = OpenSpans()
+        self.parents: frozenset[int] = frozenset()  # traces that were open in the parent process when this one was forked
+
+    def begin_anew(self, also_open: Iterable[int]) -> None:
+        """Leave what is open to the parent process. Two verdicts on it would be one too many."""
+        self.parents = frozenset((*self.parents, *self._open.trace_ids, *also_open))
+        self._open = OpenSpans()
+
+    def is_ours(self, span: ReadableSpan) -> bool:
+        """Tell whether a span is our own telemetry."""
+        scope = span.instrumentation_scope
+        return scope is not None and scope.name == self._own_scope
+
+    def convert(self, span: ReadableSpan) -> Span:
+        """Return what is kept of a span."""
+        return self._converter.convert(span, self._projection())
+
+    def read(self, news: Iterable[News], *, lost: Iterable[int]) -> Iterator[WorkItem]:
+        """Return news as requests: bindings as they come, then all spans, with the number of those that are still open.
+
+        Args:
+            news: in the order in which it came.
+            lost: traces of which spans had to be dropped. Each counts as one with an open span, so its verdict waits as long as may be, and
+                says that it is partial.
+        """
+        spans: list[Span] = []
+        touched: set[int] = set()
+        for trace_id in lost:
+            self._open.start(trace_id, _LOST_SPAN_ID, sampled=True)
+            touched.add(trace_id)
+        for piece in news:
+            try:
+                if isinstance(piece, tuple):
+                    yield from self._started(*piece, touched)
+                elif isinstance(piece, BindRequest):
+                    yield piece
+                else:
+                    self._ended(piece, spans, touched)
+            except Exception:  # noqa: BLE001 - one span's fault; the others are taken
+                self._on_fault()
+        if touched:
+            open_spans = {trace_id.to_bytes(16, "big"): self._open.count(trace_id) for trace_id in touched}
+            yield SpanRequest(spans=spans, transport=TRANSPORT, rejected={}, open_spans=open_spans, size_bytes=0)
+
+    def _started(self, span: SdkSpan, context: Context, touched: set[int]) -> Iterator[WorkItem]:
+        found = span.get_span_context()
+        if found.trace_id in self.parents or self.is_ours(span):
+            return
+        trace = self._open.start(found.trace_id, found.span_id, sampled=found.trace_flags.sampled)
+        touched.add(found.trace_id)
+        named = get_baggage(self._baggage_key, context)
+        if named is not None and trace.named != named:
+            yield _bound_by_baggage(found.trace_id, trace, named)
+
+    def _ended(self, span: ReadableSpan | Span, spans: list[Span], touched: set[int]) -> None:
+        if isinstance(span, Span):
+            trace_id, span_id, sampled = int.from_bytes(span.trace_id), int.from_bytes(span.span_id), True
+        else:
+            if self.is_ours(span):
+                return
+            trace_id, span_id, sampled = span.context.trace_id, span.context.span_id, span.context.trace_flags.sampled
+        if trace_id in self.parents:
+            return
+        judged = self._open.end(trace_id, span_id)
+        touched.add(trace_id)
+        # A span that was only recorded is not exported. Where its trace is judged, it was a step of the agent like any other.
+        if judged or sampled:
+            spans.append(span if isinstance(span, Span) else self.convert(span))
+
+
+def _bound_by_baggage(trace_id: int, trace: LocalTrace, named: object) -> BindRequest:
+    """Bind the criteria that a test harness set around the agent's call. Source: DESIGN, section 4, rule 1."""
+    trace.named = named
+    listed = named.split(",") if isinstance(named, str) else named if isinstance(named, list | tuple) else ()
+    names = tuple(filter(None, (str(name).strip() for name in listed)))
+    return BindRequest(trace_id=trace_id.to_bytes(16, "big"), bound=Bound(names=names))

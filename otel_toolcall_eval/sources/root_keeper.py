@@ -1,0 +1,192 @@
+"""Holds ended root spans back until their verdict, so that what is exported of them carries it.
+
+An ended span can't be written to, so the exported root is a copy. The judging thread hands it to the next processor. Where the verdict is
+there within ``budget_seconds`` the root's own thread waits for it, and hands it on itself: then it is there when the hook returns, as
+without us. No thread waits in which an event loop runs (all its tasks would), nor one whose trace has other spans open.
+
+Never lost: whoever takes a root off the table hands it on. It leaves the table untouched when its trace was decided without a word about it
+(a late root, a unit of another span), when too many are held, when it is held for too long, at a flush, and at shutdown; its verdict then
+goes on a span of ours. Rejected: judging in the root's thread, which takes a lock around the evaluation; holding the whole trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from otel_toolcall_eval.model.score import TraceReport
+
+    Key = tuple[int, int]
+
+_logger = logging.getLogger(__name__)
+
+MAX_ROOTS: Final = 1_000
+"""Roots that may be held; the SDK's batch processor holds 2,048 spans."""
+
+
+class HeldRoot:
+    """A root that waits."""
+
+    __slots__ = ("awaited", "copy", "done", "since", "span", "taken")
+
+    def __init__(self, span: ReadableSpan, since: float) -> None:
+        """Hold a span, ``since`` this moment of monotonic time."""
+        self.span = span
+        self.since = since
+        self.taken = False  # the judging thread has it, too
+        self.awaited = False  # by its own thread, which hands it on
+        self.copy: ReadableSpan | None = None  # what is to be handed on
+        self.done = threading.Event()
+
+
+class RootKeeper:
+    """Holds roots; an emitter, which lets them go with their verdicts."""
+
+    def __init__(
+        self,
+        hand_on: Callable[[ReadableSpan], None],
+        annotate: Callable[[ReadableSpan, TraceReport], ReadableSpan],
+        *,
+        is_open: Callable[[bytes], bool],
+        quiet: Callable[[], AbstractContextManager[None]],
+        budget_seconds: float,
+        max_seconds: float,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            hand_on: gives a span to the next processor; never raises.
+            annotate: returns a copy of a span with verdicts.
+            is_open: tells whether a trace is still to be judged; asked by the judging thread alone.
+            quiet: suppresses instrumentation while the judging thread hands on.
+            budget_seconds: longest wait of a root's own thread; 0 never waits.
+            max_seconds: longest time that a root is held, whatever the judging thread does.
+        """
+        self._hand_on = hand_on
+        self._annotate = annotate
+        self._is_open = is_open
+        self._quiet = quiet
+        self._budget_seconds = budget_seconds
+        self._max_seconds = max_seconds
+        self._complained = False
+        self._held: dict[Key, HeldRoot] = {}
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget all: after a fork the parent hands them on."""
+        self._lock = threading.RLock()  # a signal handler may end a root while this thread is in here
+        self._held = {}  # the oldest first; guarded by _lock
+
+    def hold(self, span: ReadableSpan) -> HeldRoot | None:
+        """Hold a root; None if it has to be handed on at once. What has been held for too long is handed on."""
+        now = time.monotonic()
+        for key, held in tuple(self._held.items()):
+            if now - held.since < self._max_seconds:
+                break
+            self._let_go(key, None)
+        held = HeldRoot(span, now)
+        held.awaited = self._budget_seconds > 0 and not _in_event_loop()
+        with self._lock:
+            if len(self._held) >= MAX_ROOTS:
+                return None
+            self._held[_key(span)] = held
+        return held
+
+    def wait(self, held: HeldRoot) -> None:
+        """Wait for the verdict within the budget, and hand the root on if it is there; the judging thread does otherwise."""
+        if not held.awaited:
+            return
+        try:
+            held.done.wait(self._budget_seconds)
+        finally:  # an exception out of a signal handler, too
+            with self._lock:
+                held.awaited = False
+                copy = held.copy
+            if copy is not None:
+                self._hand_on(copy)
+
+    def carries(self, report: TraceReport) -> bool:
+        """Tell whether the verdicts of a report will be on their root. For the judging thread."""
+        return not report.unbound and _key_of(report) in self._held
+
+    def emit(self, report: TraceReport) -> None:
+        """Let the root of a report go, with its verdicts if there are any."""
+        self._let_go(_key_of(report), report)
+
+    def taken(self, trace_id: int, span_id: int) -> None:
+        """Hear that the judging thread has got a root."""
+        held = self._held.get((trace_id, span_id))
+        if held is not None:
+            held.taken = True
+
+    def turn_is_over(self) -> None:
+        """Let those go about which nothing is to be said, and let nobody wait for what takes longer."""
+        for key, held in tuple(self._held.items()):
+            if held.taken and not self._is_open(key[0].to_bytes(16, "big")):
+                self._let_go(key, None)
+            elif held.taken:
+                held.done.set()
+
+    def flush(self, timeout_seconds: float) -> bool:  # noqa: ARG002 - an emitter's
+        """Let all go that are held. What is due was judged before; the others' verdicts come too late for who flushes."""
+        for key in tuple(self._held):
+            self._let_go(key, None)
+        return True
+
+    def shutdown(self, timeout_seconds: float) -> None:
+        """Let all go that are still held."""
+        self.flush(timeout_seconds)
+
+    def release(self, span: ReadableSpan) -> None:
+        """Let a root go that the judging thread won't get."""
+        self._let_go(_key(span), None)
+
+    def _let_go(self, key: Key, report: TraceReport | None) -> None:
+        with self._lock:
+            held = self._held.pop(key, None)
+        if held is None:
+            return
+        copy = held.span if report is None or report.unbound else self._with_verdicts(held.span, report)
+        with self._lock:
+            held.copy = copy
+            awaited = held.awaited
+        held.done.set()
+        if not awaited:
+            with self._quiet():
+                self._hand_on(copy)
+
+    def _with_verdicts(self, span: ReadableSpan, report: TraceReport) -> ReadableSpan:
+        try:
+            return self._annotate(span, report)
+        except Exception:
+            if not self._complained:
+                self._complained = True
+                _logger.exception("verdicts could not be put on a span, which is exported without them; please report this")
+            return span
+
+
+def _key(span: ReadableSpan) -> Key:
+    context = span.context
+    return context.trace_id, context.span_id
+
+
+def _key_of(report: TraceReport) -> Key:
+    span = report.judged_span
+    return (0, 0) if span is None else (int.from_bytes(span.trace_id), int.from_bytes(span.span_id))
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
