@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 from otel_toolcall_eval.emission.deadline import Attempt, Flusher
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.in_process import build_in_process
+from otel_toolcall_eval.registration import Registration
 from otel_toolcall_eval.settings.criteria_code import read_criteria
 from otel_toolcall_eval.settings.criteria_file import load_criteria
 from otel_toolcall_eval.settings.service import Profile, load_settings
@@ -96,6 +97,9 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
         self._wrapped, self._keeper, self._next = parts.wrapped, parts.keeper, next
         self._shutdown_seconds = settings.shutdown_timeout_ns / SECOND_NS
         self._flusher = None if next is None else Flusher([next.force_flush])
+        versions = frozenset(f"{found.name} {found.version}" for found in loaded.sets)
+        self._registration = Registration(self, criteria=versions, wrapped=next, meter_provider=meter_provider)
+        self._source.on_root_start = self._registration.look
         self._restart: Callable[[], None] = lambda: self._worker.restart_in_child(build_pipeline(settings, loaded, keep_unbound=True))
         _restart_in_children(self)
         if type(self) is ToolCallEvalSpanProcessor and self._wrapped is None:

@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sidecar",),
     ("expectations",),
     ("api", "processor"),
-    ("in_process",),
+    ("in_process", "registration"),
     ("wiring",),
     ("receivers", "wiring_forwarding"),
     ("sources", "settings", "forwarding", "emission", "process_limits"),

@@ -100,6 +100,7 @@ class SpanSource(SpanProcessor):
         self._look_at = LOOK_AT
         self._full = False  # more news than may wait
         self._lossy: set[int] = set()  # traces that lost spans to that
+        self.on_root_start: Callable[[SdkSpan], None] = lambda _: None  # hears of each root that starts, in the application's thread
         self._stopped = False
         self._complained = False
         self.dropped = 0
@@ -251,6 +252,7 @@ class SpanSource(SpanProcessor):
             self._roots.clear()
         context = span.get_span_context()
         self._roots[context.trace_id] = context.span_id
+        self.on_root_start(span)
 
     def _some_news(self, count: int) -> Iterator[News]:
         for _ in range(count):

@@ -1,0 +1,112 @@
+"""What is wrong with how a processor was registered is said once, and what is right is not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from opentelemetry.sdk.trace import ConcurrentMultiSpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from otel_toolcall_eval import ToolCallEvalSpanProcessor
+from otel_toolcall_eval.demo.scenarios import EVALUATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from opentelemetry.sdk.trace import SpanProcessor
+
+
+def ours(*criteria: object, following: SpanProcessor | None = None) -> ToolCallEvalSpanProcessor:
+    return ToolCallEvalSpanProcessor(criteria[0] if criteria else (), next=following)  # type: ignore[arg-type]  # a path, or none
+
+
+def exporting() -> SpanProcessor:
+    return SimpleSpanProcessor(InMemorySpanExporter())
+
+
+def twice() -> Sequence[SpanProcessor]:
+    processor = ours()
+    return processor, processor
+
+
+def wrapped_and_beside() -> Sequence[SpanProcessor]:
+    following = BatchSpanProcessor(InMemorySpanExporter())
+    return ours(following=following), following
+
+
+@pytest.mark.parametrize(
+    ("processors", "said"),
+    [
+        pytest.param(lambda: (ours(), exporting()), [], id="before-the-exporter"),
+        pytest.param(lambda: (ours(following=exporting()),), [], id="wrapping"),
+        pytest.param(lambda: (exporting(), ours(following=exporting())), [], id="wrapping-after-another"),
+        pytest.param(lambda: (ours(), ours(EVALUATIONS)), [], id="two-with-other-criteria"),
+        pytest.param(lambda: (exporting(), ours()), ["is registered after a processor that exports"], id="after-the-exporter"),
+        pytest.param(twice, ["is registered twice"], id="twice"),
+        pytest.param(
+            lambda: (ours(EVALUATIONS), ours(EVALUATIONS)), ["two ToolCallEvalSpanProcessors judge by the same criteria"] * 2, id="two"
+        ),
+        pytest.param(wrapped_and_beside, ["spans are exported twice"], id="wrapped-and-beside"),
+    ],
+)
+def test_order_and_repetition(processors: Callable[[], Sequence[SpanProcessor]], said: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    provider = TracerProvider(shutdown_on_exit=False)
+    for processor in processors():
+        provider.add_span_processor(processor)
+    for _ in range(3):
+        provider.get_tracer("agent").start_span("root").end()
+    provider.shutdown()
+    found = [record.getMessage() for record in caplog.records if record.name == "otel_toolcall_eval.registration"]
+    assert len(found) == len(said)
+    assert all(words in text for words, text in zip(said, found, strict=True))
+
+
+def test_registration_that_comes_later_is_looked_at_too(caplog: pytest.LogCaptureFixture) -> None:
+    provider = TracerProvider(shutdown_on_exit=False)
+    processor = ours()
+    provider.add_span_processor(processor)
+    provider.get_tracer("agent").start_span("root").end()
+    assert caplog.records == []
+    provider.add_span_processor(processor)
+    provider.get_tracer("agent").start_span("root").end()
+    assert ["registered twice" in record.getMessage() for record in caplog.records] == [True]
+    provider.shutdown()
+
+
+def test_provider_of_another_kind_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    provider = TracerProvider(active_span_processor=ConcurrentMultiSpanProcessor(2), shutdown_on_exit=False)
+    provider.add_span_processor(ours())
+    provider.get_tracer("agent").start_span("root").end()
+    provider.shutdown()
+    assert caplog.records == []
+
+
+LATE_METER_PROVIDER = """
+import sys
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+from otel_toolcall_eval import ToolCallEvalSpanProcessor
+import logging
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+
+order = sys.argv[1]
+if order == "before":
+    metrics.set_meter_provider(MeterProvider())
+provider = TracerProvider()
+provider.add_span_processor(ToolCallEvalSpanProcessor())
+if order == "after":
+    metrics.set_meter_provider(MeterProvider())
+provider.get_tracer("agent").start_span("root").end()
+provider.shutdown()
+"""
+
+
+@pytest.mark.parametrize(("order", "warned"), [("before", False), ("after", True), ("never", False)])
+def test_meter_provider_that_is_set_too_late_is_told_of(order: str, *, warned: bool) -> None:
+    ended = subprocess.run([sys.executable, "-c", LATE_METER_PROVIDER, order], check=True, capture_output=True, text=True, timeout=60)
+    assert ("the MeterProvider was set after" in ended.stdout) is warned
