@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.binding import CRITERIA_ATTRIBUTE
 from otel_toolcall_eval.emission.attributes import ExplainValues
 from otel_toolcall_eval.emission.events import EventsEmitter
-from otel_toolcall_eval.emission.judged_root import with_verdicts
+from otel_toolcall_eval.emission.judged_root import with_verdicts, write_verdicts
 from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
 from otel_toolcall_eval.pipeline import OWN_SCOPE
 from otel_toolcall_eval.sources.log_processor import LogSource
@@ -109,5 +109,5 @@ def build_in_process(
     logs = LogSource(worker, projection=lambda: worker.pipeline.projection, refused=worker.refuse, own_scope=OWN_SCOPE)
     worker.attach(source)
     worker.start()
-    wrapped = None if safe_next is None else WrappedNext(source, keeper, safe_next)
+    wrapped = None if safe_next is None else WrappedNext(source, keeper, safe_next, write=partial(write_verdicts, values=values))
     return InProcess(source=source, logs=logs, worker=worker, wrapped=wrapped, keeper=keeper)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,14 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, SynchronousMultiSpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import Span as SdkSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags, set_span_in_context
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor, expect_tool_calls
-from otel_toolcall_eval.sources import root_keeper
+from otel_toolcall_eval.sources import root_keeper, wrapped_next
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -401,3 +403,69 @@ def test_flush_and_shutdown_keep_their_time_outs_whatever_the_next_one_does(tmp_
     assert processor.force_flush(50) is False
     processor.shutdown()
     following.over.set()
+
+
+@pytest.fixture
+def later_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let spans be written to while they are ending, as the specification has it and a later SDK may."""
+
+    def end(self: Span, end_time: int | None = None) -> None:
+        vars(self)["pending_end"] = end_time or time.time_ns()
+        self._span_processor._on_ending(self)  # noqa: SLF001 - this stands for the SDK
+        original(self, vars(self)["pending_end"])
+
+    original = SdkSpan.end
+    monkeypatch.setattr(SdkSpan, "end", end)
+    monkeypatch.setattr(SdkSpan, "end_time", property(lambda self: self._end_time or vars(self).get("pending_end")))
+    monkeypatch.setattr(SynchronousMultiSpanProcessor, "_on_ending", once_each(SynchronousMultiSpanProcessor._on_ending))  # noqa: SLF001
+    wrapped_next.endings_can_be_written.cache_clear()
+    yield
+    wrapped_next.endings_can_be_written.cache_clear()
+
+
+def once_each(hook: Callable[[SynchronousMultiSpanProcessor, Span], None]) -> Callable[[SynchronousMultiSpanProcessor, Span], None]:
+    """Leave out the call of the present SDK, which comes when the span is closed."""
+
+    def on_ending(self: SynchronousMultiSpanProcessor, span: Span) -> None:
+        if span.is_recording():
+            hook(self, span)
+
+    return on_ending
+
+
+def test_this_sdk_lets_nobody_write_on_a_span_that_is_ending_and_finding_out_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    wrapped_next.endings_can_be_written.cache_clear()
+    assert wrapped_next.endings_can_be_written() is False
+    assert caplog.records == []
+
+
+@pytest.mark.usefixtures("later_sdk")
+def test_later_sdk_has_the_verdicts_written_on_the_root_itself(make: Callable[..., Agent]) -> None:
+    assert wrapped_next.endings_can_be_written() is True
+    agent = make()
+    with expect_tool_calls(ONE_SEARCH), agent.tracer.start_as_current_span("root"):
+        agent.tracer.start_span("child").end()
+    child, root = agent.following.ended
+    assert (child.name, own_events(root)) == ("child", ["fail"])
+    assert [own_events(span) for span in agent.beside.get_finished_spans()] == [[], ["fail"]]
+    assert (root.attributes or {})["toolcall_eval.verdicts.fail"] == 1
+    assert agent.processor.force_flush()
+    assert len(agent.following.ended) == 2
+
+
+@pytest.mark.usefixtures("later_sdk")
+def test_later_sdk_still_exports_a_copy_where_the_root_has_no_room_or_the_verdict_comes_later(make: Callable[..., Agent]) -> None:
+    agent = make()
+    with expect_tool_calls(ONE_SEARCH), agent.tracer.start_as_current_span("root") as full:
+        for number in range(128):
+            full.add_event(f"e{number}")
+    (root,) = agent.following.ended
+    assert (len(root.events), root.dropped_events) == (128, 0)
+    assert (root.attributes or {})["toolcall_eval.verdicts.fail"] == 1
+    assert (agent.beside.get_finished_spans()[0].attributes or {}) == {}
+    child = held(agent)
+    assert len(agent.following.ended) == 1
+    child.end()
+    assert [own_events(span) for span in agent.following.wait_for(3)[1:]] in ([[], ["fail"]], [["fail"], []])
+    agent.tracer.start_span("nothing judges it").end()
+    assert agent.following.wait_for(4)[3].events == ()

@@ -19,7 +19,7 @@ from otel_toolcall_eval.emission.attributes import ExplainValues, event_attribut
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace import ReadableSpan, Span
 
     from otel_toolcall_eval.emission.attributes import EventAttributes
     from otel_toolcall_eval.model.score import TraceReport
@@ -49,6 +49,19 @@ def with_verdicts(span: ReadableSpan, report: TraceReport, *, values: ExplainVal
     annotated._events = _events(span, recorded._events, report, values)  # noqa: SLF001 - see above
     annotated._attributes = _attributes(recorded._attributes, report)  # noqa: SLF001
     return cast("ReadableSpan", annotated)
+
+
+def write_verdicts(span: Span, report: TraceReport, *, values: ExplainValues = ExplainValues.OFF) -> bool:
+    """Write the same on a span that can still be written to; False, and nothing is written, if its limits leave no room for all of it."""
+    annotated = with_verdicts(span, report, values=values)
+    events, attributes = annotated.events[len(span.events) :], dict(annotated.attributes or {})
+    shown = min(len(report.verdicts), names.MAX_SPAN_EVENTS)
+    if len(events) < shown or not span_attributes(report).keys() - _SAID_BY_THE_SPAN <= attributes.keys():
+        return False
+    for event in events:
+        span.add_event(event.name, event.attributes, timestamp=event.timestamp)
+    span.set_attributes({key: value for key, value in attributes.items() if key not in (span.attributes or {})})
+    return True
 
 
 def _events(span: ReadableSpan, recorded: object, report: TraceReport, values: ExplainValues) -> BoundedList[Event]:

@@ -36,7 +36,7 @@ MAX_ROOTS: Final = 1_000
 class HeldRoot:
     """A root that waits."""
 
-    __slots__ = ("awaited", "copy", "done", "since", "span", "taken")
+    __slots__ = ("awaited", "copy", "decided", "done", "ending", "report", "since", "span", "taken")
 
     def __init__(self, span: ReadableSpan, since: float) -> None:
         """Hold a span, ``since`` this moment of monotonic time."""
@@ -46,6 +46,9 @@ class HeldRoot:
         self.awaited = False  # by its own thread, which hands it on
         self.copy: ReadableSpan | None = None  # what is to be handed on
         self.done = threading.Event()
+        self.ending = False  # its end is still to come, and hands it on; until then it can be written to (see wrapped_next)
+        self.decided = False  # while it was ending
+        self.report: TraceReport | None = None  # what was decided then
 
 
 class RootKeeper:
@@ -86,14 +89,15 @@ class RootKeeper:
         self._lock = threading.RLock()  # a signal handler may end a root while this thread is in here
         self._held = {}  # the oldest first; guarded by _lock
 
-    def hold(self, span: ReadableSpan) -> HeldRoot | None:
-        """Hold a root; None if it has to be handed on at once. What has been held for too long is handed on."""
+    def hold(self, span: ReadableSpan, *, ending: bool = False) -> HeldRoot | None:
+        """Hold a root that has ended, or is ending; None if it has to be handed on at once. What was held for too long is handed on."""
         now = time.monotonic()
         for key, held in tuple(self._held.items()):
             if now - held.since < self._max_seconds:
                 break
             self._let_go(key, None)
         held = HeldRoot(span, now)
+        held.ending = ending
         held.awaited = self._budget_seconds > 0 and not _in_event_loop()
         with self._lock:
             if len(self._held) >= MAX_ROOTS:
@@ -113,6 +117,23 @@ class RootKeeper:
                 copy = held.copy
             if copy is not None:
                 self._hand_on(copy)
+
+    def wait_while_ending(self, held: HeldRoot) -> TraceReport | None:
+        """Wait for the report on a root that can be written to, within the budget; None if there is none yet, or nothing to be said."""
+        try:
+            if held.awaited:
+                held.done.wait(self._budget_seconds)
+        finally:
+            held.awaited = False
+        return held.report
+
+    def ended(self, held: HeldRoot, span: ReadableSpan, *, written: bool) -> None:
+        """Hand on a root that was held while it was ending, unless its verdict is still to come."""
+        with self._lock:
+            held.ending, held.span = False, span
+            decided, report = held.decided, held.report
+        if decided:
+            self._hand_on(span if written or report is None or report.unbound else self._with_verdicts(span, report))
 
     def carries(self, report: TraceReport) -> bool:
         """Tell whether the verdicts of a report will be on their root. For the judging thread."""
@@ -153,7 +174,12 @@ class RootKeeper:
     def _let_go(self, key: Key, report: TraceReport | None) -> None:
         with self._lock:
             held = self._held.pop(key, None)
+            if held is not None and held.ending:
+                held.report, held.decided = report, True
         if held is None:
+            return
+        if held.decided:
+            held.done.set()
             return
         copy = held.span if report is None or report.unbound else self._with_verdicts(held.span, report)
         with self._lock:

@@ -1,18 +1,28 @@
-"""The wrapping form: every span goes to the next processor at once and as it is, but for the roots that verdicts may fall on."""
+"""The wrapping form: every span goes to the next processor at once and as it is, but for the roots that verdicts may fall on.
+
+The SDK (1.45) closes a span for writing before it tells processors that it is ending, against its own specification (opentelemetry-python
+5614). Where one lets them write then, which is found out by trying it on a span of ours, verdicts that are there in time are written on
+the root itself, so that it is exported as it is and processors beside this one see them, too.
+"""
 
 from __future__ import annotations
 
 import logging
+from functools import cache
 from typing import TYPE_CHECKING
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from opentelemetry.context import Context
-    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+    from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace import Span as SdkSpan
 
-    from otel_toolcall_eval.sources.root_keeper import RootKeeper
+    from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.sources.root_keeper import HeldRoot, RootKeeper
     from otel_toolcall_eval.sources.span_processor import SpanSource
 
 _logger = logging.getLogger(__name__)
@@ -58,11 +68,23 @@ class SafeNext:
 class WrappedNext:
     """The hooks of the wrapping form."""
 
-    def __init__(self, source: SpanSource, keeper: RootKeeper | None, following: SafeNext) -> None:
-        """Put a source before the next processor; without a keeper roots are passed on like all else."""
+    def __init__(
+        self, source: SpanSource, keeper: RootKeeper | None, following: SafeNext, *, write: Callable[[SdkSpan, TraceReport], bool]
+    ) -> None:
+        """Put a source before the next processor; without a keeper roots are passed on like all else.
+
+        Args:
+            source: hears of every span.
+            keeper: holds roots.
+            following: the next processor.
+            write: writes verdicts on a span that is ending; False if it has no room for them.
+        """
         self._source = source
         self._keeper = keeper
         self._next = following
+        self._write = write
+        self._ending: dict[int, tuple[HeldRoot, bool]] = {}  # roots between the two hooks, by span ID, and whether verdicts are on them
+        self._can_write = endings_can_be_written()
 
     def on_start(self, span: SdkSpan, parent_context: Context | None = None) -> None:
         """Note that the span is open, and pass it on."""
@@ -70,13 +92,28 @@ class WrappedNext:
         self._next.on_start(span, parent_context)
 
     def on_ending(self, span: SdkSpan) -> None:
-        """Pass it on."""
+        """Pass it on, and write the verdicts on a root if that can be done and they are there in time."""
         self._next.on_ending(span)
+        if not self._can_write or self._keeper is None or span.end_time is None or not self._may_be_judged(span):
+            return
+        held = self._keeper.hold(span, ending=True)
+        if held is None:
+            return
+        if not self._source.keep(span):
+            self._keeper.release(span)
+        report = self._keeper.wait_while_ending(held)
+        written = report is not None and not report.unbound and self._write(span, report)
+        self._ending[span.get_span_context().span_id] = held, written
 
     def on_end(self, span: ReadableSpan) -> None:
         """Pass a span on, a root once there is a verdict or can't be one in time."""
         keeper = self._keeper
-        held = keeper.hold(span) if keeper is not None and _is_local_root(span) and self._source.is_judged(span) else None
+        if self._ending and keeper is not None and span.context is not None:
+            ending = self._ending.pop(span.context.span_id, None)
+            if ending is not None:
+                keeper.ended(ending[0], span, written=ending[1])
+                return
+        held = keeper.hold(span) if keeper is not None and self._may_be_judged(span) else None
         if keeper is None or held is None:
             self._next.on_end(span)
             self._source.keep(span)
@@ -84,6 +121,30 @@ class WrappedNext:
             keeper.wait(held)
         else:
             keeper.release(span)
+
+    def _may_be_judged(self, span: ReadableSpan) -> bool:
+        return _is_local_root(span) and self._source.is_judged(span)
+
+
+@cache
+def endings_can_be_written() -> bool:
+    """Try whether the SDK lets a processor write on a span that is ending. Nothing is logged if it doesn't."""
+    probe = _Probe()
+    provider = TracerProvider(resource=Resource.get_empty(), shutdown_on_exit=False)
+    provider.add_span_processor(probe)
+    provider.get_tracer(__name__).start_span("probe").end()
+    return probe.written
+
+
+class _Probe(SpanProcessor):
+    written = False
+
+    def _on_ending(self, span: SdkSpan) -> None:
+        if span.is_recording():
+            span.set_attribute("probe", value=True)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self.written = "probe" in (span.attributes or {})
 
 
 def _is_local_root(span: ReadableSpan) -> bool:
