@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 TRANSPORT: Final = "in_process"
 
-News: TypeAlias = tuple[SdkSpan, Context] | ReadableSpan | Span | BindRequest
-"""A span that started, with the context that it started in; one that ended, as it is or converted; or a binding."""
+News: TypeAlias = tuple[SdkSpan, Context] | SdkSpan | ReadableSpan | Span | BindRequest
+"""A span that started, with the context that it started in if there is anything in it; one that ended, as it is or converted; a binding."""
 
 _LOST_SPAN_ID: Final = 0  # no span has it
 
@@ -50,9 +50,11 @@ class NewsReader:
         self._open = OpenSpans()
         self.parents: frozenset[int] = frozenset()  # traces that were open in the parent process when this one was forked
 
-    def begin_anew(self, also_open: Iterable[int]) -> None:
-        """Leave what is open to the parent process. Two verdicts on it would be one too many."""
-        self.parents = frozenset((*self.parents, *self._open.trace_ids, *also_open))
+    def begin_anew(self, roots: Iterable[int], news: Iterable[News]) -> None:
+        """Leave what is open, has an open root, or is in the news, to the parent process. Two verdicts on it would be one too many."""
+        spans = (piece[0] if isinstance(piece, tuple) else piece for piece in news)
+        started = (span.get_span_context().trace_id for span in spans if isinstance(span, SdkSpan))
+        self.parents = frozenset((*self.parents, *self._open.trace_ids, *roots, *started))
         self._open = OpenSpans()
 
     def is_ours(self, span: ReadableSpan) -> bool:
@@ -80,7 +82,9 @@ class NewsReader:
         for piece in news:
             try:
                 if isinstance(piece, tuple):
-                    yield from self._started(*piece, touched)
+                    yield from self._started_in(*piece, touched)
+                elif isinstance(piece, SdkSpan):
+                    self._started(piece, touched)
                 elif isinstance(piece, BindRequest):
                     yield piece
                 else:
@@ -91,15 +95,18 @@ class NewsReader:
             open_spans = {trace_id.to_bytes(16, "big"): self._open.count(trace_id) for trace_id in touched}
             yield SpanRequest(spans=spans, transport=TRANSPORT, rejected={}, open_spans=open_spans, size_bytes=0)
 
-    def _started(self, span: SdkSpan, context: Context, touched: set[int]) -> Iterator[WorkItem]:
+    def _started(self, span: SdkSpan, touched: set[int]) -> LocalTrace | None:
         found = span.get_span_context()
         if found.trace_id in self.parents or self.is_ours(span):
-            return
-        trace = self._open.start(found.trace_id, found.span_id, sampled=found.trace_flags.sampled)
+            return None
         touched.add(found.trace_id)
-        named = get_baggage(self._baggage_key, context)
-        if named is not None and trace.named != named:
-            yield _bound_by_baggage(found.trace_id, trace, named)
+        return self._open.start(found.trace_id, found.span_id, sampled=found.trace_flags.sampled)
+
+    def _started_in(self, span: SdkSpan, context: Context, touched: set[int]) -> Iterator[WorkItem]:
+        trace = self._started(span, touched)
+        named = None if trace is None else get_baggage(self._baggage_key, context)
+        if trace is not None and named is not None and trace.named != named:
+            yield _bound_by_baggage(span.get_span_context().trace_id, trace, named)
 
     def _ended(self, span: ReadableSpan | Span, spans: list[Span], touched: set[int]) -> None:
         if isinstance(span, Span):

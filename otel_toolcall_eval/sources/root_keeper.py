@@ -17,6 +17,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from otel_toolcall_eval.model.trace import Span
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
@@ -143,9 +145,10 @@ class RootKeeper:
         """Let the root of a report go, with its verdicts if there are any."""
         self._let_go(_key_of(report), report)
 
-    def taken(self, trace_id: int, span_id: int) -> None:
-        """Hear that the judging thread has got a root."""
-        held = self._held.get((trace_id, span_id))
+    def taken(self, span: ReadableSpan | Span) -> None:
+        """Hear that the judging thread has got a span."""
+        key = (int.from_bytes(span.trace_id), int.from_bytes(span.span_id)) if isinstance(span, Span) else _key(span)
+        held = self._held.get(key)
         if held is not None:
             held.taken = True
 

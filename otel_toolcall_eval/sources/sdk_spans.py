@@ -17,6 +17,8 @@ SPAN_BYTES = 700
 
 MAX_DEPTH = 100
 
+_STATUSES = tuple(StatusCode)  # their values are 0, 1 and 2, as the SDK's
+
 MAX_SHARED = 1000
 """Resources and scopes that are remembered; a process has a handful, unless it makes them up as it goes."""
 
@@ -51,7 +53,7 @@ class SpanConverter:
             end_unix_ns=start if span.end_time is None else span.end_time,
             flags=_flags(span),
             kind=span.kind.value + 1,  # OTLP numbers kinds from 1; the SDK, from 0
-            status=StatusCode(span.status.status_code.value),
+            status=_STATUSES[span.status.status_code.value],
             status_message=span.status.description or "",
             attributes=attributes,
             events=tuple(

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.sdk.trace import Span as SdkSpan
 
 from otel_toolcall_eval.model.trace import Span
 from otel_toolcall_eval.sources.news_reader import TRANSPORT, NewsReader
-from otel_toolcall_eval.sources.watching import WATCHERS_KEY, watchers_in
+from otel_toolcall_eval.sources.watching import WATCHERS_KEY
 from otel_toolcall_eval.work_items import BindRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from opentelemetry.context import Context
-    from opentelemetry.sdk.trace import Span as SdkSpan
 
     from otel_toolcall_eval.binding import Bound
     from otel_toolcall_eval.model.trace import Projection
@@ -110,14 +110,14 @@ class SpanSource(SpanProcessor):
     def on_start(self, span: SdkSpan, parent_context: Context | None = None) -> None:
         """Note that the span is open, and who watches its trace."""
         try:
-            context = _current() if parent_context is None else parent_context
-            if WATCHERS_KEY in context or (parent_context is not None and WATCHERS_KEY in _current()):
-                self._tell_watchers(span, parent_context)
             parent = span.parent
             if parent is None or parent[_IS_REMOTE]:
                 self._root_starts(span)
-            if not self._full:
-                self._news.append((span, context))
+                self._start_with_context(span, parent_context)
+            elif parent_context is not None or len(_current()) > 1:  # more than its parent: baggage, or watchers
+                self._start_with_context(span, parent_context)
+            elif not self._full:
+                self._news.append(span)
             if self._resting:
                 self._look()
         except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
@@ -147,6 +147,14 @@ class SpanSource(SpanProcessor):
             return False
         return True
 
+    def keep_ending(self, span: SdkSpan) -> bool:
+        """Keep a span that is ending as it stands; its end is not to be kept again. False if it was dropped."""
+        if len(self._news) >= MAX_NEWS or self._stopped:
+            return False
+        self._news.append(self._reader.convert(span))
+        self._root_may_have_ended(span)
+        return True
+
     def bind(self, trace_id: bytes, bound: Bound) -> None:
         """Judge a trace by these criteria, too; in turn with what the hooks heard before and after."""
         self._news.append(BindRequest(trace_id=trace_id, bound=bound))
@@ -161,7 +169,8 @@ class SpanSource(SpanProcessor):
 
     def take(self, count: int) -> Iterator[WorkItem]:
         """Return so much news as requests; for the judging thread."""
-        yield from self._reader.read(self._some_news(count), lost=self._lost_traces())
+        lost, self._lossy = self._lossy, set()
+        yield from self._reader.read(self._some_news(count), lost=lost)
 
     def turn_is_over(self) -> None:
         """Hear that a turn is over; for the judging thread."""
@@ -197,7 +206,7 @@ class SpanSource(SpanProcessor):
             self._sink.shutdown(self._shutdown_seconds)
             with suppress(IndexError):
                 while True:  # what was too late for the last turn
-                    if not isinstance(self._news.popleft(), tuple | BindRequest):
+                    if not isinstance(self._news.popleft(), tuple | SdkSpan | BindRequest):
                         self._drop("shutdown")
         except Exception:  # noqa: BLE001 - the application must not suffer from a fault of ours
             self._complain()
@@ -209,11 +218,9 @@ class SpanSource(SpanProcessor):
 
     def restart_in_child(self) -> None:
         """Begin anew after a fork. A trace that was open then is the parent's to judge: two verdicts on it would be one too many."""
-        started = {news[0].get_span_context().trace_id for news in self._news if isinstance(news, tuple)}
-        self._reader.begin_anew((*self._roots, *started))
+        self._reader.begin_anew(self._roots, tuple(self._news))
         self._news.clear()
-        self._roots.clear()
-        self._lossy.clear()
+        self._roots, self._lossy = {}, set()
         self._resting, self._asked = True, False
         self._watched.begin_anew()
         if self._held_roots is not None:
@@ -226,10 +233,16 @@ class SpanSource(SpanProcessor):
             self._asked = True
             self._sink.look()
 
+    def _start_with_context(self, span: SdkSpan, parent_context: Context | None) -> None:
+        context = _current() if parent_context is None else parent_context
+        if WATCHERS_KEY in context or (parent_context is not None and WATCHERS_KEY in _current()):
+            self._tell_watchers(span, parent_context)
+        if not self._full:
+            self._news.append((span, context))
+
     def _root_may_have_ended(self, span: ReadableSpan) -> None:
-        context = span.context
-        if self._roots.get(context.trace_id) == context.span_id:
-            self._roots.pop(context.trace_id, None)
+        if self._roots.get(span.context.trace_id) == span.context.span_id:
+            self._roots.pop(span.context.trace_id, None)
         # Our own spans are made by the judging thread; if they made it come again, it would come once too often for each verdict.
         if not self._reader.is_ours(span):
             self._look()
@@ -261,15 +274,8 @@ class SpanSource(SpanProcessor):
             except IndexError:  # shutdown gave up waiting for this thread, and threw the rest away
                 return
             yield piece
-            if self._held_roots is not None:
-                if isinstance(piece, ReadableSpan):
-                    self._held_roots.taken(piece.context.trace_id, piece.context.span_id)
-                elif isinstance(piece, Span):
-                    self._held_roots.taken(int.from_bytes(piece.trace_id), int.from_bytes(piece.span_id))
-
-    def _lost_traces(self) -> Iterator[int]:
-        while self._lossy:
-            yield self._lossy.pop()
+            if self._held_roots is not None and isinstance(piece, ReadableSpan | Span):
+                self._held_roots.taken(piece)
 
     def _tell_watchers(self, span: SdkSpan, context: Context | None) -> None:
         """Bind what the code around the span expects of its trace."""
@@ -277,10 +283,8 @@ class SpanSource(SpanProcessor):
         if not found.trace_flags.sampled or found.trace_id in self._reader.parents:  # these are not judged here
             return
         trace_id = found.trace_id.to_bytes(16, "big")
-        for watcher in watchers_in(context):
-            if watcher.claim(trace_id):
-                self._watched.add(trace_id, watcher)
-                self._news.append(BindRequest(trace_id=trace_id, bound=watcher.bound))
+        for bound in self._watched.claims(trace_id, context):
+            self._news.append(BindRequest(trace_id=trace_id, bound=bound))
 
     def _drop(self, reason: str) -> None:
         self.dropped += 1

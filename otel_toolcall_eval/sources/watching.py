@@ -15,7 +15,7 @@ from opentelemetry.context import get_current
 from opentelemetry.context import get_value as context_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from opentelemetry.context import Context
 
@@ -72,6 +72,13 @@ class WatchedTraces:
             if len(self._by_trace) >= MAX_WATCHED_TRACES:
                 self._by_trace.pop(next(iter(self._by_trace)))
             self._by_trace[trace_id] = (*known, weakref.ref(watcher))
+
+    def claims(self, trace_id: bytes, context: Context | None) -> Iterator[Bound]:
+        """Tell the watchers of a context that a span of this trace starts in it; what the trace is to be bound to, if it is new to them."""
+        for watcher in watchers_in(context):
+            if watcher.claim(trace_id):
+                self.add(trace_id, watcher)
+                yield watcher.bound
 
     def emit(self, report: TraceReport) -> None:
         """Tell everyone who watches the trace of this report."""

@@ -99,7 +99,7 @@ class WrappedNext:
         held = self._keeper.hold(span, ending=True)
         if held is None:
             return
-        if not self._source.keep(span):
+        if not self._source.keep_ending(span):
             self._keeper.release(span)
         report = self._keeper.wait_while_ending(held)
         written = report is not None and not report.unbound and self._write(span, report)
