@@ -69,7 +69,7 @@ def test_command_prints_what_is_shown(command: str, output: str) -> None:
 
 def test_nothing_is_left_out() -> None:
     assert {block["language"] for block in BLOCKS} <= {"console", "python", "yaml", "json", "text"}
-    assert len(PYTHON) == 4
+    assert len(PYTHON) == 5
     assert len(COMMANDS) == 1
     assert {block["note"] for block in BLOCKS if block["kind"] == "file"} == {"policy.yaml", "traces.jsonl", "sidecar.yaml"}
 
