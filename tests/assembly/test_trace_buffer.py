@@ -47,6 +47,26 @@ def test_what_is_due_may_be_had_in_parts_and_the_rest_stays_due() -> None:
     assert buf.pop_due(now_ns=QUIET_NS, limit=2) == []
 
 
+def test_trace_is_open_until_it_is_decided() -> None:
+    buf = buffer(IN_PROCESS_POLICY)
+    root = span(1)
+    assert not buf.is_open(root.trace_id)
+    buf.add([root], now_ns=0)
+    assert buf.is_open(root.trace_id)
+    buf.pop_due(now_ns=0)
+    assert not buf.is_open(root.trace_id)
+
+
+def test_trace_without_a_new_span_hears_of_those_that_started_and_of_those_that_are_gone() -> None:
+    buf = buffer(IN_PROCESS_POLICY)
+    root = span(1)
+    buf.add([root], now_ns=0)
+    buf.add([], now_ns=0, open_spans={root.trace_id: 1, b"unknown": 1})
+    assert buf.pop_due(now_ns=1) == []
+    buf.add([], now_ns=2, open_spans={root.trace_id: 0})
+    assert [trace.doubts for trace in buf.pop_due(now_ns=2)] == [()]
+
+
 def test_each_span_restarts_the_quiet_period() -> None:
     buf = buffer()
     buf.add([span(1)], now_ns=0)
