@@ -27,6 +27,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("demo",),
     ("sidecar",),
+    ("auto",),
+    ("environment_variables",),
     ("expectations",),
     ("api", "processor"),
     ("in_process", "registration"),

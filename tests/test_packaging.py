@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from configparser import ConfigParser
 from dataclasses import dataclass
 from email import message_from_bytes
 from pathlib import Path
@@ -27,7 +28,7 @@ RUNTIME = [
     *PROJECT["dependencies"],
     *(
         one
-        for extra in ("cli", "patterns", "sidecar")
+        for extra in ("auto", "cli", "patterns", "sidecar")
         for one in PROJECT["optional-dependencies"][extra]
         if not one.startswith(PROJECT["name"])
     ),
@@ -67,12 +68,22 @@ def test_the_wheel_holds_the_whole_package_with_its_data_and_nothing_else(wheel:
     assert "otel_toolcall_eval/demo/evaluations/eval-sets/default.json" in packed
 
 
+def test_the_wheel_announces_itself_to_those_who_look_for_it(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
+        announced = ConfigParser()
+        announced.read_string(archive.read(name).decode())
+    groups = {group: dict(announced.items(group)) for group in announced.sections()}
+    assert groups == {"console_scripts": PROJECT["scripts"], **PROJECT["entry-points"]}
+    assert set(groups) == {"console_scripts", "opentelemetry_environment_variables", "opentelemetry_instrumentor"}
+
+
 def test_the_metadata_says_name_version_licence_and_python(metadata: Message) -> None:
     assert metadata["Name"] == "otel-toolcall-eval"
     assert metadata["Version"] == PROJECT["version"]
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
-    assert set(metadata.get_all("Provides-Extra") or []) == {"cli", "patterns", "sidecar", "dev"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {"auto", "cli", "patterns", "sidecar", "dev"}
 
 
 def test_the_version_is_written_in_one_place() -> None:
