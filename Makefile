@@ -108,7 +108,7 @@ define LOWEST
 import re, tomllib; \
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 extras = project["optional-dependencies"]; \
-wanted = project["dependencies"] + extras["auto"] + extras["cli"] + extras["patterns"] + extras["sidecar"]; \
+wanted = project["dependencies"] + extras["auto"] + extras["cli"] + extras["patterns"] + extras["pytest"] + extras["sidecar"]; \
 print(*(re.sub(">=([^,]+),.*", r"==\1", one) for one in wanted if ">=" in one), sep="\n")
 endef
 

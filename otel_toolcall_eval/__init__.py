@@ -2,6 +2,9 @@
 
 These names are the promise; the rooms behind them may move. Each is imported when it is first used, so that an agent which
 imports this package, and uses it only where it is configured, starts as fast as before.
+
+PYTEST_DONT_REWRITE: pytest rewrites the assertions of packages that have a plugin, and warns where it comes too late, as when an
+agent's spans are judged in the process that runs the tests. There is none to rewrite here.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.expectations import Expectation, expect_tool_calls
     from otel_toolcall_eval.model.score import Label
     from otel_toolcall_eval.processor import ToolCallEvalSpanProcessor
+    from otel_toolcall_eval.pytest_plugin.tool_calls import ToolCalls
 
 __all__ = [
     "AgentExecution",
@@ -39,6 +43,7 @@ __all__ = [
     "ToolCallEvalSpanProcessor",
     "ToolCallOrderEvaluator",
     "ToolCallOutputEvaluator",
+    "ToolCalls",
     "evaluate",
     "expect_tool_calls",
 ]
@@ -52,6 +57,7 @@ _HOMES = {
     "SettingsError": "errors",
     "ToolCallEvalError": "errors",
     "ToolCallEvalSpanProcessor": "processor",
+    "ToolCalls": "pytest_plugin.tool_calls",
     "expect_tool_calls": "expectations",
 }
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import Check
     from otel_toolcall_eval.model.score import Justification, Label
     from otel_toolcall_eval.model.tool_call import Extraction
-    from otel_toolcall_eval.model.trace import Doubt, Projection
+    from otel_toolcall_eval.model.trace import Doubt, Projection, Span
     from otel_toolcall_eval.settings.criteria_code import JsonObject
 
 UNBOUNDED = 2**62
@@ -102,8 +102,8 @@ def evaluate(
         TypeError: criteria are no mapping, or spans are none.
     """
     checks = build_checks(criteria, config)
-    extraction = _extract(spans)
-    return {name: _judge(check, extraction) for name, check in checks.items()}
+    extraction = extract(spans)
+    return {name: judge(check, extraction) for name, check in checks.items()}
 
 
 def _warn(problem: Problem) -> None:
@@ -151,7 +151,7 @@ class _ToolCallEvaluator:
 
     def evaluate(self, spans: Sequence[ReadableSpan], criteria: JsonObject | None = None) -> EvaluationResult:
         """Do the same for plain spans, without an event loop."""
-        return _judge(build_check(self.evaluator_id, self.config, criteria, warn=_warn), _extract(spans))
+        return judge(build_check(self.evaluator_id, self.config, criteria, warn=_warn), extract(spans))
 
 
 class ToolCallCountEvaluator(_ToolCallEvaluator):
@@ -178,21 +178,31 @@ class ToolCallOutputEvaluator(_ToolCallEvaluator):
     evaluator_id = "tool-call-output"
 
 
-def _extract(spans: Sequence[ReadableSpan]) -> Extraction:
-    extractor = default_extractor()
-    projection: Projection = extractor.projection
+def convert(spans: Sequence[ReadableSpan]) -> tuple[Span, ...]:
+    """Return our copies of one run's spans, whatever their trace IDs; of two with one ID, the one that ended later.
+
+    Raises:
+        TypeError: one of them is no ended span.
+    """
+    projection: Projection = default_extractor().projection
     converter = SpanConverter()
-    trace = OpenTrace(bytes(16), now_ns=0)  # all spans handed over are one run, whatever their trace IDs
+    trace = OpenTrace(bytes(16), now_ns=0)  # all spans handed over are one run
     for position, span in enumerate(spans):
         if not hasattr(span, "get_span_context"):
             message = f"spans[{position}] is a {type(span).__name__}; give ended spans, as an InMemorySpanExporter has them"
             raise TypeError(message)
         ours = converter.convert(span, projection, position=position)
         trace.add(ours, now_ns=0, relevant=True, span_limit=UNBOUNDED, max_bytes=UNBOUNDED)
-    return extractor.extract(tuple(trace.spans.values()))
+    return tuple(trace.spans.values())
 
 
-def _judge(check: Check, extraction: Extraction) -> EvaluationResult:
+def extract(spans: Sequence[ReadableSpan]) -> Extraction:
+    """Return the tool calls that one run's spans show; raises TypeError like ``convert``."""
+    return default_extractor().extract(convert(spans))
+
+
+def judge(check: Check, extraction: Extraction) -> EvaluationResult:
+    """Hold calls against one check."""
     log = CallLog(calls=included(extraction, check.include), open_ended=bool(extraction.doubts))
     score = hold_against(EVALUATORS, check.criteria, log)
     return EvaluationResult(

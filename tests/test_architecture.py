@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("demo",),
     ("sidecar",),
-    ("auto",),
+    ("auto", "pytest_plugin"),
     ("environment_variables",),
     ("expectations",),
     ("api", "processor"),

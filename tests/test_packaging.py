@@ -28,7 +28,7 @@ RUNTIME = [
     *PROJECT["dependencies"],
     *(
         one
-        for extra in ("auto", "cli", "patterns", "sidecar")
+        for extra in ("auto", "cli", "patterns", "pytest", "sidecar")
         for one in PROJECT["optional-dependencies"][extra]
         if not one.startswith(PROJECT["name"])
     ),
@@ -75,7 +75,7 @@ def test_the_wheel_announces_itself_to_those_who_look_for_it(wheel: Path) -> Non
         announced.read_string(archive.read(name).decode())
     groups = {group: dict(announced.items(group)) for group in announced.sections()}
     assert groups == {"console_scripts": PROJECT["scripts"], **PROJECT["entry-points"]}
-    assert set(groups) == {"console_scripts", "opentelemetry_environment_variables", "opentelemetry_instrumentor"}
+    assert set(groups) == {"console_scripts", "opentelemetry_environment_variables", "opentelemetry_instrumentor", "pytest11"}
 
 
 def test_the_metadata_says_name_version_licence_and_python(metadata: Message) -> None:
@@ -83,7 +83,7 @@ def test_the_metadata_says_name_version_licence_and_python(metadata: Message) ->
     assert metadata["Version"] == PROJECT["version"]
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
-    assert set(metadata.get_all("Provides-Extra") or []) == {"auto", "cli", "patterns", "sidecar", "dev"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {"auto", "cli", "dev", "patterns", "pytest", "sidecar"}
 
 
 def test_the_version_is_written_in_one_place() -> None:

@@ -51,3 +51,17 @@ def never_run_but_type_checked(spans: list[ReadableSpan]) -> None:
         return len(question)
 
     assert_type(asyncio.run(agent("what")), int)
+
+
+def never_run_but_type_checked_in_a_test(tool_calls: otel_toolcall_eval.ToolCalls) -> None:
+    """Use the fixture of the pytest plugin as users do, whose type checkers are strict, too."""
+    assert_type(tool_calls.count("search") == 1, bool)
+    assert tool_calls.count() <= 2
+    assert tool_calls.order == ["search", "book"]
+    assert ["search", "book"] in tool_calls.order
+    assert tool_calls.args("search") == {"city": "Tokyo"}
+    assert tool_calls.args("search") >= {"city": "Tokyo"}
+    assert {"city": "Tokyo"} in tool_calls.args("search")
+    assert tool_calls.output("search") == "sunny"
+    assert "sunny" in tool_calls.output("search")
+    tool_calls.assert_meets("tokyo_forecast", criteria="evaluations/")

@@ -1,0 +1,95 @@
+"""Finds the criteria that a test names, and holds its calls against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+from otel_toolcall_eval.errors import CriteriaError
+from otel_toolcall_eval.settings.criteria_code import build_checks
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
+from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from otel_toolcall_eval.api import EvaluationResult
+    from otel_toolcall_eval.model.criteria import Check, CriteriaSet
+    from otel_toolcall_eval.settings.criteria_code import JsonObject
+
+GIVEN = "(given in the test)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One verdict on a test's calls.
+
+    Attributes:
+        criteria: name of the item, or GIVEN.
+    """
+
+    criteria: str
+    result: EvaluationResult
+
+
+class Judge(Protocol):
+    """Has calls to judge."""
+
+    def judge(self, check: Check) -> EvaluationResult:
+        """Hold the calls against one check."""
+        ...
+
+
+def judge_all(
+    calls: Judge,
+    items: Iterable[str | Mapping[str, JsonObject | None]],
+    paths: tuple[Path, ...],
+    *,
+    config: Mapping[str, JsonObject] | None = None,
+) -> list[Judged]:
+    """Hold calls against items of criteria files, and criteria in the guides' form.
+
+    Raises:
+        CriteriaError: criteria can't be used, or no item has that name.
+    """
+    checks = [found for item in items for found in checks_of(item, paths, config=config)]
+    if not checks:
+        raise CriteriaError(where="tool_calls", what="nothing to hold the calls against is named", fix="name an item, or give criteria")
+    return [Judged(criteria=name, result=calls.judge(check)) for name, check in checks]
+
+
+def checks_of(
+    item: str | Mapping[str, JsonObject | None], paths: tuple[Path, ...], *, config: Mapping[str, JsonObject] | None = None
+) -> Sequence[tuple[str, Check]]:
+    """Return the checks of an item, each with the name of its criteria; raises CriteriaError like ``judge_all``."""
+    if isinstance(item, Mapping):
+        return [(GIVEN, check) for check in build_checks(item, config).values()]
+    found = find(item, paths)
+    return [(found.name, check) for check in found.checks]
+
+
+def find(name: str, paths: tuple[Path, ...]) -> CriteriaSet:
+    """Return the criteria of a name; raises CriteriaError if there are none, or files can't be used."""
+    if not paths:
+        raise CriteriaError(
+            where=f"tool_calls({quoted(name)})",
+            what="no criteria files are named",
+            fix='add criteria="evaluations/" here, or tool_calls_criteria = evaluations to pytest\'s ini file',
+        )
+    sets = _load(paths)
+    for criteria_set in sets:
+        if name == criteria_set.name or name in criteria_set.aliases:
+            return criteria_set
+    raise CriteriaError(
+        where=f"tool_calls({quoted(name)})",
+        what=f"nothing in {', '.join(map(str, paths))} has this name",
+        fix=use_one_of(name, [criteria_set.name for criteria_set in sets]),
+    )
+
+
+@lru_cache(maxsize=32)  # a suite names the same few files in every test
+def _load(paths: tuple[Path, ...]) -> tuple[CriteriaSet, ...]:
+    return load_criteria([CriteriaSource(path=path) for path in paths]).sets
