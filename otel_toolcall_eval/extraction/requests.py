@@ -180,7 +180,19 @@ class _Unclaimed:
         """Tell whether a call is free, ran after the request, has its name, and no other ID."""
         if id(call) in self._claimed or call.start_unix_ns < request.start_unix_ns or not same_tool(call.name, request.name):
             return False
-        return call.call_id is None or request.call_id is None or call.call_id == request.call_id
+        return call.call_id is None or call.call_id == request.call_id or _names_nobody(request)
+
+
+def _names_nobody(request: Candidate) -> bool:
+    """Tell whether a request has no ID, or one that its producer made up out of the tool's name and a number.
+
+    Google ADK writes ``get_order_0`` into its messages where a model gives no IDs, as Gemini does not, while the tool's span has an ID
+    of ADK's own; telling the two apart would count each call twice.
+    """
+    if request.call_id is None:
+        return True
+    number = request.call_id.removeprefix(f"{request.name}_")
+    return number != request.call_id and number.isdecimal()
 
 
 def _attach(executed: Candidate, request: Candidate) -> None:

@@ -62,6 +62,9 @@ def test_a_request_never_joins_a_call_that_ran_before_it() -> None:
         pytest.param(NAMELESS, None, None, True, id="arguments on one side"),
         pytest.param(NAMELESS, None, '{"a": 2}', False, id="other arguments"),
         pytest.param({**F1, "id": "2"}, "1", '{"a": 1}', False, id="two ids"),
+        pytest.param({**F1, "id": "f_0"}, "1", '{"a": 1}', True, id="an id made up of the name"),
+        pytest.param({**F1, "id": "f_0"}, "1", '{"a": 2}', False, id="an id made up of the name and other arguments"),
+        pytest.param({**F1, "id": "f_a"}, "1", '{"a": 1}', False, id="an id that begins like the name"),
     ],
 )
 def test_without_ids_names_and_arguments_decide(
@@ -70,6 +73,18 @@ def test_without_ids_names_and_arguments_decide(
     keywords = {key: value for key, value in {"call_id": call_id, "arguments": arguments}.items() if value is not None}
     calls = _calls(chat(1, asked=_asked(request_part)), executed(2, "f", start=9, **keywords))
     assert (len(calls) == 1) is joined
+
+
+def test_ids_that_a_producer_makes_up_for_its_messages_count_no_call_twice() -> None:
+    # google-adk 2.13 with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY and a model that gives no IDs
+    calls = _calls(
+        chat(1, asked=_asked({**F1, "id": "f_0"})),
+        executed(2, "f", start=9, call_id="adk-1", arguments='{"a": 1}'),
+        chat(3, start=19, heard=_heard({"id": "f_0", "response": "one"}), asked=_asked({**F1, "id": "f_0"})),
+        executed(4, "f", start=29, call_id="adk-2", arguments='{"a": 1}'),
+        chat(5, start=39, heard=_heard({"id": "f_0", "response": "one"}, {"id": "f_0", "response": "two"})),
+    )
+    assert shown(calls) == [(2, "f", [1]), (4, "f", [3])]
 
 
 def test_equal_requests_without_ids_join_equal_calls_one_to_one() -> None:
