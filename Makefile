@@ -6,6 +6,8 @@ PY := $(VENV)/bin/python
 # Where test results and coverage data are written.
 BUILD := .build
 COVERAGE := $(BUILD)/coverage/data
+# An environment with the agent frameworks of config/examples.
+EXAMPLES := $(BUILD)/examples
 # How many tests run at a time.
 JOBS ?= 2
 # Options for `make serve`, such as ARGS='--config config/sidecar.yaml'.
@@ -23,7 +25,7 @@ CORE_VALUES := errors model
 WHOLE_PERCENT := 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e check bench serve lint types architecture readme install-check coverage lowest fuzz clean
+.PHONY: help demo test e2e check bench serve lint types architecture readme install-check examples coverage lowest fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +77,9 @@ readme: $(DEV) ## run the examples in README.md
 install-check: $(DEV) ## build the wheel, install it into empty environments, look for known vulnerabilities (needs a package registry)
 	@$(PY) -m pytest -q -m install tests/test_packaging.py tests/test_image.py
 
+examples: $(DEV) $(EXAMPLES)/.ready ## run the agents of config/examples, each in its framework (the first time needs a package registry)
+	@$(PY) -m pytest -q -m examples tests/examples tests/test_auto.py
+
 lowest: $(DEV) ## run all tests with the lowest versions of the dependencies that pyproject.toml allows
 	@rm -rf $(BUILD)/lowest && mkdir -p $(BUILD) && $(PY) -c '$(LOWEST)' >$(BUILD)/lowest.txt
 	@$(PY) -m venv $(BUILD)/lowest
@@ -97,6 +102,12 @@ $(DEV): pyproject.toml
 # atheris is apart: it has wheels for some machines only. Where there is none, the targets run without it and say so.
 $(FUZZ): pyproject.toml $(DEV)
 	@$(call install,fuzz)
+	@touch $@
+
+$(EXAMPLES)/.ready: pyproject.toml
+	@echo "Setting up $(EXAMPLES) with the agent frameworks, once; about two minutes ..."
+	@rm -rf $(EXAMPLES) && mkdir -p $(BUILD) && $(PY) -m venv $(EXAMPLES)
+	@$(EXAMPLES)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[examples]'
 	@touch $@
 
 $(SIDECAR): pyproject.toml

@@ -27,7 +27,11 @@ from otel_toolcall_eval.settings.environment import CONFIG_VARIABLE, PREFIX, SIN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PROGRAM = Path(sys.executable).parent / "opentelemetry-instrument"
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = Path(sys.executable).parent
+EXAMPLES_PROGRAMS = ROOT / ".build" / "examples" / "bin"
+# opentelemetry-configuration goes with a single version of the SDK, so it is in no environment that has to run with several.
+CONFIGURED_PROGRAMS = PROGRAMS if find_spec("opentelemetry.configuration") else EXAMPLES_PROGRAMS
 
 POLICY = """
 evaluations:
@@ -90,13 +94,13 @@ class Ended:
         return found.split()[1:]
 
 
-def run(folder: Path, *options: str, variables: Mapping[str, str] | None = None, agent: str = AGENT) -> Ended:
+def run(folder: Path, *options: str, variables: Mapping[str, str] | None = None, programs: Path = PROGRAMS) -> Ended:
     (folder / "policy.yaml").write_text(POLICY, encoding="utf-8")
-    (folder / "agent.py").write_text(agent, encoding="utf-8")
+    (folder / "agent.py").write_text(AGENT, encoding="utf-8")
     exporters = {f"OTEL_{signal}_EXPORTER": "console" for signal in ("TRACES", "METRICS", "LOGS")}
-    path = f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, **exporters, "PATH": path, **(variables or {})}
-    command = [str(PROGRAM), *options, "python", "agent.py"]
+    command = [str(programs / "opentelemetry-instrument"), *options, "python", "agent.py"]
     return Ended(subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120))
 
 
@@ -160,7 +164,7 @@ def test_a_slip_is_told_with_its_place_and_cure_and_the_agent_runs_on(tmp_path: 
     assert "Traceback" not in ended.said
 
 
-@pytest.mark.skipif(find_spec("opentelemetry.configuration") is None, reason="opentelemetry-configuration is not installed")
+@pytest.mark.examples
 @pytest.mark.parametrize(
     ("options", "variables"),
     [
@@ -173,13 +177,13 @@ def test_an_agent_is_judged_by_what_a_configuration_file_of_opentelemetry_names(
     tmp_path: Path, options: str, variables: dict[str, str]
 ) -> None:
     (tmp_path / "otel.yaml").write_text(CONFIGURATION % options, encoding="utf-8")
-    assert_judged(run(tmp_path, variables={**variables, "OTEL_CONFIG_FILE": "otel.yaml"}))
+    assert_judged(run(tmp_path, variables={**variables, "OTEL_CONFIG_FILE": "otel.yaml"}, programs=CONFIGURED_PROGRAMS))
 
 
-@pytest.mark.skipif(find_spec("opentelemetry.configuration") is None, reason="opentelemetry-configuration is not installed")
+@pytest.mark.examples
 def test_an_unknown_option_of_a_configuration_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "otel.yaml").write_text(CONFIGURATION % "{critera: policy.yaml}", encoding="utf-8")
-    ended = run(tmp_path, variables={"OTEL_CONFIG_FILE": "otel.yaml"})
+    ended = run(tmp_path, variables={"OTEL_CONFIG_FILE": "otel.yaml"}, programs=CONFIGURED_PROGRAMS)
     assert_untouched(ended)
     assert "toolcall_eval: 'critera' has no effect; its options are criteria, settings_file" in ended.said
 

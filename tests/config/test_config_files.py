@@ -112,10 +112,18 @@ def test_the_processors_file_says_what_holds_without_it_but_for_its_criteria() -
     assert errors("settings", content(CONFIG / "in_process.yaml")) == []
 
 
+def test_the_criteria_of_the_examples_load_without_a_warning_and_fit_their_schema() -> None:
+    path = CONFIG / "examples" / "order_desk.yaml"
+    loaded = load_criteria([CriteriaSource(path=path)])
+    assert loaded.warnings == ()
+    assert [found.name for found in loaded.sets] == ["refund"]
+    assert errors("eval-set", content(path)) == []
+
+
 def test_every_file_is_looked_at_here() -> None:
     """Dashboards and deployments have tests of their own; what is read as settings or criteria does not escape."""
     assert {path.name for path in CRITERIA} == {f"{name}.yaml" for name in ("match", "order", "policy", "thresholds")}
-    assert {path.name for path in CONFIG.iterdir()} == {"sidecar.yaml", "in_process.yaml", "criteria", "dialects", "weather"}
+    assert {path.name for path in CONFIG.iterdir()} == {"sidecar.yaml", "in_process.yaml", "criteria", "dialects", "examples", "weather"}
 
 
 @pytest.mark.parametrize(
