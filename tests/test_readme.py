@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _python() -> Iterator[object]:
-    for number, block in enumerate(found for found in BLOCKS if found["language"] == "python"):
+    for number, block in enumerate(found for found in BLOCKS if found["language"] == "python" and found["kind"] != "file"):
         yield pytest.param(block["body"], id=f"python-{number}")
 
 
@@ -67,11 +67,25 @@ def test_command_prints_what_is_shown(command: str, output: str) -> None:
     assert output.splitlines() == [line.rstrip() for line in ended.stdout.splitlines()][: len(output.splitlines())]
 
 
+def _pytest() -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:asyncio", "-p", "no:cacheprovider", "test_agent.py"]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+
+
+def test_the_tests_that_are_shown_pass_and_fail_as_shown(folder: Path) -> None:
+    passed = _pytest()
+    assert passed.returncode == 0, passed.stdout
+    shown = folder / "test_agent.py"
+    shown.write_text(shown.read_text(encoding="utf-8").replace('"amount": 20}\n', '"amount": 19}\n'), encoding="utf-8")
+    (message,) = [block["body"] for block in BLOCKS if block["body"].startswith("E ")]
+    assert message in _pytest().stdout
+
+
 def test_nothing_is_left_out() -> None:
     assert {block["language"] for block in BLOCKS} <= {"console", "python", "yaml", "json", "text"}
     assert len(PYTHON) == 5
     assert len(COMMANDS) == 1
-    assert {block["note"] for block in BLOCKS if block["kind"] == "file"} == {"policy.yaml", "traces.jsonl", "sidecar.yaml"}
+    assert {block["note"] for block in BLOCKS if block["kind"] == "file"} == {"policy.yaml", "sidecar.yaml", "test_agent.py", "traces.jsonl"}
 
 
 def test_settings_that_are_shown_let_others_in_only_with_a_token_and_encrypted(folder: Path) -> None:
