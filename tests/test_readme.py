@@ -85,7 +85,8 @@ def test_nothing_is_left_out() -> None:
     assert {block["language"] for block in BLOCKS} <= {"console", "python", "yaml", "json", "text"}
     assert len(PYTHON) == 5
     assert len(COMMANDS) == 1
-    assert {block["note"] for block in BLOCKS if block["kind"] == "file"} == {"policy.yaml", "sidecar.yaml", "test_agent.py", "traces.jsonl"}
+    files = {block["note"] for block in BLOCKS if block["kind"] == "file"}
+    assert files == {"policy.yaml", "sidecar.yaml", "test_agent.py", "traces.jsonl"}
 
 
 def test_settings_that_are_shown_let_others_in_only_with_a_token_and_encrypted(folder: Path) -> None:
