@@ -39,6 +39,26 @@ def test_label_follows_score_and_threshold(lowest: float, highest: float, thresh
     assert label(score, threshold) is expected
 
 
+@pytest.mark.parametrize(
+    ("lowest", "value", "highest"),
+    [
+        pytest.param(155.59, 155.59, 155.59, id="percent"),
+        pytest.param(-0.1, 0.0, 1.0, id="below-zero"),
+        pytest.param(0.0, float("nan"), 1.0, id="not-a-number"),
+        pytest.param(0.5, 0.4, 1.0, id="outside-its-own-range"),
+    ],
+)
+def test_c15_what_is_no_score_can_not_be_built_and_counts_as_a_failure(lowest: float, value: float, highest: float) -> None:
+    class Wrong:
+        def evaluate(self, criteria: Criteria, log: CallLog) -> Score:  # noqa: ARG002 - the protocol's signature
+            return Score(value=value, lowest=lowest, highest=highest, justification=PlainJustification())
+
+    verdict = judge_check({OrderCriteria: Wrong()}, TRACE, SET, CHECK, JudgedCalls(CALLS))
+    assert (verdict.score, verdict.label) == (None, Label.INCONCLUSIVE)
+    assert verdict.failure is not None
+    assert verdict.failure.error_type == "ValueError"
+
+
 def test_without_a_score_the_label_is_inconclusive() -> None:
     assert label(None, 0.0) is Label.INCONCLUSIVE
 

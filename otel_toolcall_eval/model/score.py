@@ -63,6 +63,12 @@ class Score:
     outcomes: tuple[ExpectationOutcome, ...] = ()
     doubts: tuple[Doubt, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse what is no score, before it enters anyone's average (FAULTS, C 15); what raises it becomes an EvaluatorFailure."""
+        if not 0.0 <= self.lowest <= self.value <= self.highest <= 1.0:
+            message = f"0 <= {self.lowest} <= {self.value} <= {self.highest} <= 1 does not hold"
+            raise ValueError(message)
+
     @property
     def certain(self) -> bool:
         """True if nothing unrecorded could change the value."""
