@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+from otel_toolcall_eval.model.bound import NOTHING_BOUND, Bound
 from otel_toolcall_eval.model.criteria import Reach
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.values.equality import identity
@@ -27,6 +28,8 @@ CRITERIA_ATTRIBUTE = "toolcall_eval.criteria"
 
 SERVICE_ATTRIBUTE = "service.name"
 
+MAX_BOUND_TRACES = 100_000
+
 INPUT_ATTRIBUTES = (
     "input.value",
     "traceloop.entity.input",
@@ -36,27 +39,6 @@ INPUT_ATTRIBUTES = (
     "lmnr.span.input",
 )
 """Where an agent's own input stands, in the order in which they are tried."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """What a trace was bound to from outside, by its ID.
-
-    Attributes:
-        names: of criteria that are loaded, or will be by the time the trace is judged.
-        sets: criteria that were made in code and are loaded nowhere. Their selectors are not asked.
-    """
-
-    names: tuple[str, ...] = ()
-    sets: tuple[CriteriaSet, ...] = ()
-
-    def plus(self, other: Bound) -> Bound:
-        """Return what both bind to, without repetition."""
-        sets = {(bound.name, bound.version): bound for bound in (*self.sets, *other.sets)}
-        return Bound(names=tuple(dict.fromkeys((*self.names, *other.names))), sets=tuple(sets.values()))
-
-
-NOTHING_BOUND = Bound()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +52,26 @@ class Binding:
 
     sets: tuple[CriteriaSet, ...] = ()
     unknown: tuple[str, ...] = ()
+
+
+class BoundTraces:
+    """What was bound to trace IDs, before or after the traces came."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self._bound: dict[bytes, Bound] = {}
+
+    def bind(self, trace_id: bytes, bound: Bound) -> None:
+        """Bind more to a trace."""
+        if len(self._bound) >= MAX_BOUND_TRACES:  # bound to traces that never came
+            self._bound.pop(next(iter(self._bound)), None)
+        self._bound[trace_id] = self._bound.get(trace_id, NOTHING_BOUND).plus(bound)
+
+    def of(self, trace: Trace) -> Bound:
+        """Return what a trace that is judged now was bound to, once; for a unit again and again, since other units may follow."""
+        if trace.unit_span_id is not None:
+            return self._bound.get(trace.trace_id, NOTHING_BOUND)
+        return self._bound.pop(trace.trace_id, NOTHING_BOUND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

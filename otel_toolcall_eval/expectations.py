@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from otel_toolcall_eval.binding import Bound
+    from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 

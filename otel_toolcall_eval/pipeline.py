@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.clocks import clocks_of
@@ -14,9 +14,11 @@ from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.assembly.span_counts import SpanCounts
 from otel_toolcall_eval.assembly.span_kinds import SpanKinds, by_parent
 from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
-from otel_toolcall_eval.binding import NOTHING_BOUND, Binder, Bound
+from otel_toolcall_eval.binding import Binder, BoundTraces
 from otel_toolcall_eval.judging import JudgedCalls, failure_of, judge_check
-from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, Label, TraceReport
+from otel_toolcall_eval.model.bound import NOTHING_BOUND, Bound
+from otel_toolcall_eval.model.decision import Decision, Given, said_in
+from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, TraceReport
 from otel_toolcall_eval.model.tool_call import Extraction
 from otel_toolcall_eval.model.trace import Doubt, Projection, Trigger
 
@@ -33,17 +35,6 @@ if TYPE_CHECKING:
 OWN_SCOPE = "otel_toolcall_eval"
 """Scope name of the telemetry that we create ourselves. It is never judged, or we would score our own scores."""
 
-MAX_BOUND_TRACES = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
-    """What was said of a trace, kept as long as it may be revised."""
-
-    revision: int
-    said: tuple[tuple[str, str, Label, float | None], ...]
-    bound: Bound
-
 
 class Pipeline:
     """Assembly, extraction, binding and evaluation in a row. Owned by one thread, but for ``replace_criteria``."""
@@ -59,6 +50,7 @@ class Pipeline:
         logs: LogDesk | None = None,
         stopwatch: Callable[[], int] = lambda: 0,
         keep_unbound: bool = False,
+        keep_decisions: bool = False,
     ) -> None:
         """Put the stages together.
 
@@ -71,6 +63,7 @@ class Pipeline:
             logs: takes log records in; without it they are ignored.
             stopwatch: nanoseconds from any origin, to measure how long an evaluation takes; zero if nobody asks.
             keep_unbound: traces that nothing judged are kept for the late window, too, since they may be bound by ID meanwhile.
+            keep_decisions: decisions are kept until they are taken, see ``take_decisions``.
         """
         self._reader = reader
         self._evaluators = evaluators
@@ -78,30 +71,33 @@ class Pipeline:
         self._policy = policy or CompletionPolicy()
         root = self._policy.root
         kinds = SpanKinds(is_relevant=reader.is_relevant, is_root=root or by_parent, is_agent=reader.is_agent)
-        self._buffer = TraceBuffer(kinds=kinds, policy=policy, limits=limits)
+        self.traces = TraceBuffer(kinds=kinds, policy=policy, limits=limits)
         self.logs = logs or LogDesk()
         self._stopwatch = stopwatch
         self._keep_unbound = keep_unbound
         self._conversations = Conversations()
+        self._bound = BoundTraces()
         # Half of this is how long an ID is remembered at least, and a trace may be judged for as long as it may be open and revised.
         keep_ns = 2 * (self._policy.trace_timeout_ns + self._policy.late_span_window_ns)
         self._overloaded = DecisionCache(capacity=(limits or BufferLimits()).decisions, keep_ns=keep_ns)
-        self._bound: dict[bytes, Bound] = {}
         own_keys = frozenset({*CONVERSATION_KEYS, *(key for key, _ in root.attributes)})
         self._own_projection = reader.projection | Projection(keys=own_keys)
         self.projection = self._own_projection | self._binder.projection
         self.counts = SpanCounts()
         self._faults: list[Exception] = []
+        self._keep_decisions = keep_decisions
+        self._decisions: list[Decision] = []
+        self._batch = 0
 
     @property
     def open_traces(self) -> int:
         """Return how many traces are open."""
-        return len(self._buffer)
+        return len(self.traces)
 
     @property
     def buffered_bytes(self) -> int:
         """Return the estimated size of all open traces, and of the log records that wait for them."""
-        return self._buffer.size_bytes + self.logs.size_bytes
+        return self.traces.size_bytes + self.logs.size_bytes
 
     @property
     def linked_traces(self) -> int:
@@ -124,10 +120,8 @@ class Pipeline:
 
         The trace may still come, be open, or have been judged within the late window: then it is judged once more.
         """
-        if len(self._bound) >= MAX_BOUND_TRACES:  # bound to traces that never came
-            self._bound.pop(next(iter(self._bound)), None)
-        self._bound[trace_id] = self._bound.get(trace_id, NOTHING_BOUND).plus(bound)
-        self._buffer.look_at(trace_id, now_ns=now_ns)
+        self._bound.bind(trace_id, bound)
+        self.traces.look_at(trace_id, now_ns=now_ns)
 
     def add(
         self,
@@ -137,6 +131,7 @@ class Pipeline:
         transport: str,
         rejected: Mapping[str, int] | None = None,
         open_spans: Mapping[bytes, int] | None = None,
+        evict: bool = True,
     ) -> AddResult:
         """Take in the spans of one request.
 
@@ -146,9 +141,10 @@ class Pipeline:
             transport: how they came; for the counts.
             rejected: how many spans of the same request could not be taken in, by reason (``SpanFault.reason``).
             open_spans: in process, how many local spans of each trace are still open.
+            evict: False lets all stay that is open, whatever the bounds, until the next call.
         """
         foreign = [span for span in spans if span.scope.name != OWN_SCOPE]
-        result = self._buffer.add(foreign, now_ns=now_ns, open_spans=open_spans)
+        result = self.traces.add(foreign, now_ns=now_ns, open_spans=open_spans, evict=evict)
         self.counts = self.counts.plus(transport, result, rejected=rejected or {})
         return result
 
@@ -160,7 +156,7 @@ class Pipeline:
         """Take in the log records of one request, which held ``received``; spans they say something of may come before or after."""
         self.logs.add(records, received=received, transport=transport, now_ns=now_ns)
         for trace_id in {record.trace_id for record in records if record.trace_id}:
-            self._buffer.look_at(trace_id, now_ns=now_ns, after_ns=self._policy.wait_after_root_ns)
+            self.traces.look_at(trace_id, now_ns=now_ns, after_ns=self._policy.wait_after_root_ns)
 
     def shed(self, shed: Shed, *, now_ns: int) -> None:
         """Note what was passed on and will not be taken in. Its traces, open, judged or still to come, are in doubt: OVERLOAD."""
@@ -172,28 +168,57 @@ class Pipeline:
 
     def next_due_ns(self) -> int | None:
         """Return a time before which no trace is due; None if none is open."""
-        return self._buffer.next_due_ns()
+        return self.traces.next_due_ns()
 
     def pop_due(self, *, now_ns: int, limit: int | None = None) -> list[TraceReport]:
         """Judge what is due now, about ``limit`` traces at most. One that is looked at again is reported only if a verdict changed."""
         self.logs.pass_time(now_ns=now_ns)
-        return list(self._judge_all(self._buffer.pop_due(now_ns=now_ns, limit=limit)))
+        return list(self._judge_all(self.traces.pop_due(now_ns=now_ns, limit=limit)))
 
     def drain(self, *, now_ns: int, trigger: Trigger = Trigger.SHUTDOWN) -> Iterator[TraceReport]:
         """Judge all that is open, one trace at a time, so that a long recording's reports need not all be held. Nothing is kept."""
-        yield from self._judge_all(self._buffer.drain(now_ns=now_ns, trigger=trigger))
+        yield from self._judge_all(self.traces.drain(now_ns=now_ns, trigger=trigger))
         self.logs.clear()
 
     def waiting(self, *, now_ns: int, limit: int) -> Waiting:
         """Return what is open, and what may be revised: why it waits, and until when; at most ``limit`` traces of each kind."""
-        return self._buffer.waiting(now_ns=now_ns, limit=limit)
+        return self.traces.waiting(now_ns=now_ns, limit=limit)
 
     def take_faults(self) -> list[Exception]:
         """Return, once, what kept traces from being judged at all: faults of ours, each of which cost one trace its report."""
         faults, self._faults = self._faults, []
         return faults
 
+    def take_decisions(self) -> list[Decision]:
+        """Return, once, what was decided, whether or not a report came of it; nothing if decisions are not kept."""
+        decisions, self._decisions = self._decisions, []
+        return decisions
+
+    def recall(self, decision: Decision, trace: Trace, *, say_again: bool) -> TraceReport | None:
+        """Let hold what an earlier process decided of a trace that the buffer has just decided again.
+
+        Args:
+            decision: with what was said.
+            trace: as it was then.
+            say_again: whoever listens may not have got the report. It is made anew, by the criteria in force now.
+        """
+        self._bound.of(trace)  # they have had their say
+        given, report = decision.given, None
+        if given is None:
+            return None
+        if decision.reported and say_again:
+            then = replace(trace, revision=given.revision, decided_after_ns=decision.decided_after_ns)
+            try:
+                report = self.judge(then, bound=given.bound)
+            except Exception as error:  # noqa: BLE001 - as in _judge_all
+                self._faults.append(error)
+            else:
+                given = replace(given, said=said_in(report))
+        self._hold(trace, given)
+        return report
+
     def _judge_all(self, traces: list[Trace]) -> Iterator[TraceReport]:
+        self._batch += 1
         traces.reverse()
         while traces:
             trace = traces.pop()  # let go of at once: its spans are the most of what a recording weighs
@@ -201,38 +226,45 @@ class Pipeline:
                 report = self._judge_anew(trace)
             except Exception as error:  # noqa: BLE001 - a bug of ours must not cost the other traces their reports
                 self._faults.append(error)
+                self._note(trace, None)
             else:
                 if report is not None:
                     yield report
 
-    def _bound_to(self, trace: Trace) -> Bound:
-        if trace.unit_span_id is not None:  # other units of the same trace are to follow
-            return self._bound.get(trace.trace_id, NOTHING_BOUND)
-        return self._bound.pop(trace.trace_id, NOTHING_BOUND)
-
     def _judge_anew(self, trace: Trace) -> TraceReport | None:
         """Judge a trace in the light of what was said of it before; None if nothing else is to be said now."""
-        if len(self._overloaded) and self._overloaded.decided_ns(trace.trace_id) is not None:
-            trace = replace(trace, doubts=(*trace.doubts, Doubt.OVERLOAD))
-        given = trace.note if isinstance(trace.note, _Given) else None
-        bound = self._bound_to(trace)
-        if given is not None:
-            trace = replace(trace, revision=given.revision + 1)
-            bound = given.bound.plus(bound)
-        report = self.judge(trace, bound=bound)
-        self.logs.decide(trace, unbound=report.unbound)
-        said = tuple((verdict.criteria, verdict.evaluator, verdict.label, verdict.emitted_score) for verdict in report.verdicts)
-        if given is not None and said == given.said:
+        earlier = trace.note if isinstance(trace.note, Given) else None
+        bound = self._bound.of(trace)
+        revision = trace.revision if earlier is None else earlier.revision + 1
+        bound = bound if earlier is None else earlier.bound.plus(bound)
+        report = self.judge(replace(trace, revision=revision), bound=bound)
+        given = Given(revision=revision, said=said_in(report), bound=bound)
+        if earlier is not None and given.said == earlier.said:
+            self.logs.decide(trace, unbound=report.unbound)
+            self._note(trace, earlier)
             return None
-        if report.unbound and not self._keep_unbound:
-            self._buffer.release(trace.key)
-        else:
-            self._buffer.attach(trace.key, _Given(revision=report.revision, said=said, bound=bound))
+        self._hold(trace, given)
+        self._note(trace, given, reported=True, after_ns=report.decided_after_ns)
         return report
+
+    def _hold(self, trace: Trace, given: Given) -> None:
+        """Keep what was said of a trace, or give it up if nothing judges it."""
+        unbound = not given.said
+        self.logs.decide(trace, unbound=unbound)
+        if unbound and not self._keep_unbound:
+            self.traces.release(trace.key)
+        else:
+            self.traces.attach(trace.key, given)
+
+    def _note(self, trace: Trace, given: Given | None, *, reported: bool = False, after_ns: int = 0) -> None:
+        if self._keep_decisions:
+            self._decisions.append(Decision.on(trace, given, batch=self._batch, reported=reported, after_ns=after_ns))
 
     def judge(self, trace: Trace, *, bound: Bound = NOTHING_BOUND) -> TraceReport:
         """Judge one trace by everything that is bound to it. Payloads of unbound traces are never looked at."""
         started = self._stopwatch()
+        if len(self._overloaded) and self._overloaded.decided_ns(trace.trace_id) is not None:
+            trace = replace(trace, doubts=(*trace.doubts, Doubt.OVERLOAD))
         survey = self._reader.survey(trace.spans)
         agent = survey.top_agent
         binding = self._binder.bind(trace, agent=agent, bound=bound)

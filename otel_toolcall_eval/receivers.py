@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.binding import Bound
+from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.sources.control_http import ControlListener
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.assembly.shed import Shed
     from otel_toolcall_eval.assembly.waiting import Waiting
-    from otel_toolcall_eval.binding import Bound
+    from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Span
 

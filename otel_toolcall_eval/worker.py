@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.accounts import Counts
     from otel_toolcall_eval.assembly.waiting import Waiting
-    from otel_toolcall_eval.binding import Bound
+    from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Span
     from otel_toolcall_eval.pipeline import Pipeline

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.assembly.open_trace import judged_root
-from otel_toolcall_eval.binding import Binder, Bound, recorded_input
+from otel_toolcall_eval.binding import Binder, recorded_input
+from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import Check, CriteriaSet, OrderCriteria, Reach, Selector
 from otel_toolcall_eval.model.trace import Span, Trace, Trigger
 from tests.fakes import span

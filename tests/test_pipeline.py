@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.shed import Shed
-from otel_toolcall_eval.binding import Bound
+from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import (
     Check,
     CountCriteria,
@@ -158,7 +158,7 @@ def test_trace_bound_to_criteria_of_code_is_judged_by_them_and_again_when_it_is_
 
 
 def test_bindings_of_traces_that_never_come_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otel_toolcall_eval.pipeline.MAX_BOUND_TRACES", 2)
+    monkeypatch.setattr("otel_toolcall_eval.binding.MAX_BOUND_TRACES", 2)
     pipe = pipeline(criteria_set("named", reach=Reach.NAMED))
     for number in (1, 2, 3):
         pipe.bind(span(1, trace=number).trace_id, Bound(names=("named",)), now_ns=0)

@@ -58,6 +58,7 @@ class Progress:
         open_spans: local spans that have started and not ended; always 0 in the sidecar.
         truncated: spans were left out to stay within bounds.
         lost: spans that belong to it were given up before.
+        damaged: spans that belong to it could not be read back from the journal.
     """
 
     first_ns: int
@@ -67,6 +68,7 @@ class Progress:
     open_spans: int
     truncated: bool = False
     lost: bool = False
+    damaged: bool = False
 
 
 def due(progress: Progress, policy: CompletionPolicy) -> tuple[int, Trigger]:
@@ -107,6 +109,8 @@ def doubts(progress: Progress, trigger: Trigger) -> tuple[Doubt, ...]:
         found.append(Doubt.SPAN_LIMIT)
     if progress.lost:
         found.append(Doubt.EVICTED)
+    if progress.damaged:
+        found.append(Doubt.JOURNAL)
     if trigger in _DOUBT_BY_TRIGGER and _DOUBT_BY_TRIGGER[trigger] not in found:
         found.append(_DOUBT_BY_TRIGGER[trigger])
     return tuple(found)

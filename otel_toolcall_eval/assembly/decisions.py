@@ -29,12 +29,12 @@ class DecisionCache:
         """Return how many keys are remembered."""
         return len(self._young) + len(self._old)
 
-    def add(self, key: bytes, *, now_ns: int) -> None:
-        """Remember that this was decided now."""
+    def add(self, key: bytes, *, now_ns: int, decided_ns: int | None = None) -> None:
+        """Remember from now on that this was decided, now or at another time."""
         if len(self._young) >= self._half or now_ns - self._since_ns > self._keep_ns // 2:
             self._old, self._young = self._young, {}
             self._since_ns = now_ns
-        self._young[key] = now_ns
+        self._young[key] = now_ns if decided_ns is None else decided_ns
 
     def decided_ns(self, key: bytes) -> int | None:
         """Return when this was decided; None if it was not, or is forgotten."""

@@ -44,6 +44,7 @@ class OpenTrace:
         "_relevant",
         "_spans",
         "above",
+        "damaged",
         "decided_ns",
         "first_ns",
         "keep_until_ns",
@@ -76,6 +77,7 @@ class OpenTrace:
         self.size_bytes = TRACE_BYTES
         self.truncated = False
         self.lost = False  # spans that belong to it were given up before
+        self.damaged = False  # spans that belong to it could not be read back from the journal
         self.outside = False  # a unit: spans that may belong to it hang on parents that have not come
         self.above: bytes | None = None  # a unit: the parent of its agent span
         self.provisional = False  # a unit: that parent has not come, so it may turn out to be part of another unit
@@ -170,6 +172,7 @@ class OpenTrace:
             open_spans=self.open_spans,
             truncated=self.truncated,
             lost=self.lost,
+            damaged=self.damaged,
         )
 
     def close(self, trigger: Trigger, *, now_ns: int) -> Trace:

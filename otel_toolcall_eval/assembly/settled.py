@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from otel_toolcall_eval.assembly.completion import CompletionPolicy
     from otel_toolcall_eval.assembly.open_trace import OpenTrace
@@ -50,6 +50,10 @@ class SettledTraces:
     def units_of(self, trace_id: bytes, *, now_ns: int) -> list[OpenTrace]:
         """Return the units of a trace that spans that arrive now may still revise."""
         return [unit for unit in self._units.get(trace_id, {}).values() if now_ns < unit.keep_until_ns]
+
+    def kept_units(self, trace_id: bytes) -> Collection[OpenTrace]:
+        """Return the units of a trace that are kept, in order of decision."""
+        return self._units.get(trace_id, {}).values()
 
     def keep(self, trace: OpenTrace, *, now_ns: int) -> int:
         """Keep a trace that was decided now; returns when it is to be looked at again.

@@ -12,11 +12,13 @@ import heapq
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.completion import CompletionPolicy, Unit, due
+from otel_toolcall_eval.assembly.deciding import Decider
 from otel_toolcall_eval.assembly.decisions import DecisionCache
+from otel_toolcall_eval.assembly.earlier_life import EarlierLife
 from otel_toolcall_eval.assembly.limits import AddResult, BufferLimits
 from otel_toolcall_eval.assembly.memory import Memory
 from otel_toolcall_eval.assembly.open_trace import Arrival, OpenTrace
-from otel_toolcall_eval.assembly.settled import REVISABLE, SettledTraces
+from otel_toolcall_eval.assembly.settled import SettledTraces
 from otel_toolcall_eval.assembly.span_kinds import EVERY_SPAN_MATTERS, SpanKinds
 from otel_toolcall_eval.assembly.units import Units
 from otel_toolcall_eval.assembly.waiting import Waiting, waiting_of
@@ -69,6 +71,22 @@ class TraceBuffer:
                 lost=self._cache(),
                 memory=self._memory,
             )
+        self._decider = Decider(
+            open_traces=self._open,
+            deadlines=self._deadlines,
+            settled=self._settled,
+            decided=self._decided,
+            memory=self._memory,
+            units=self._units,
+        )
+        self.earlier = EarlierLife(
+            kinds=self._kinds,
+            open_traces=self._open,
+            settled=self._settled,
+            decided=self._decided,
+            decider=self._decider,
+            by_unit=self._units is not None,
+        )
 
     def __len__(self) -> int:
         """Return how many traces are open."""
@@ -91,7 +109,7 @@ class TraceBuffer:
 
     def release(self, key: bytes) -> None:
         """Give up the chance to revise a decided trace, because nothing judges it."""
-        self._forget(key, now_ns=0)
+        self._decider.forget(key, now_ns=0)
 
     def look_at(self, trace_id: bytes, *, now_ns: int, after_ns: int = 0) -> None:
         """Look at a decided trace once more, ``after_ns`` from now: something else than a span changed what is to be said of it."""
@@ -109,13 +127,14 @@ class TraceBuffer:
         """Return what is open and what may be revised, the oldest first, at most ``limit`` of each."""
         return waiting_of(self._open, self._settled, self._due, now_ns=now_ns, limit=limit, size_bytes=self.size_bytes)
 
-    def add(self, spans: Iterable[Span], *, now_ns: int, open_spans: Mapping[bytes, int] | None = None) -> AddResult:
+    def add(self, spans: Iterable[Span], *, now_ns: int, open_spans: Mapping[bytes, int] | None = None, evict: bool = True) -> AddResult:
         """Take in the spans of one request.
 
         Args:
             spans: of any traces, in any order, repeated or not.
             now_ns: monotonic time of arrival.
             open_spans: in process, how many local spans of a trace are still open, by trace ID.
+            evict: False lets all stay that is open, whatever the bounds, until the next call.
         """
         result = AddResult()
         touched = set(open_spans or ())  # a trace with no span here hears of those that started since
@@ -130,7 +149,7 @@ class TraceBuffer:
                     trace.open_spans = open_spans.get(trace.trace_id, 0)
                 self._schedule(trace)
                 self._memory.touch(trace)
-            self._shed(now_ns)
+            self._shed(now_ns, evict=evict)
         return result
 
     def next_due_ns(self) -> int | None:
@@ -150,7 +169,7 @@ class TraceBuffer:
                 continue
             due_ns, trigger = self._due(trace)
             if due_ns <= now_ns:
-                traces += self._decide(trace, trigger, now_ns)
+                traces += self._decider.decide(trace, trigger, now_ns=now_ns)
             if self._open.get(key) is trace:  # not yet due, or there is more to come
                 trace.scheduled_ns = None
                 self._schedule(trace)
@@ -161,7 +180,7 @@ class TraceBuffer:
         """Return all traces, due or not, oldest first, and be empty."""
         traces, self._evicted = self._evicted, []
         for trace in list(self._open.values()):
-            traces += self._decide(trace, trigger, now_ns)
+            traces += self._decider.decide(trace, trigger, now_ns=now_ns)
         traces += self._settled.clear(now_ns=now_ns)
         self._deadlines.clear()
         self._memory.clear()
@@ -195,7 +214,7 @@ class TraceBuffer:
             self._units.sort_in(trace, span, arrival, now_ns=now_ns)
         if trace.decided_ns is not None:
             self._memory.touch(trace)
-            self._revise(trace, now_ns)
+            self._decider.grew(trace, now_ns=now_ns)
         if arrival is Arrival.DUPLICATE:
             result.duplicate += 1
             return
@@ -218,13 +237,9 @@ class TraceBuffer:
             return None, decided_ns
         if trace is None:
             trace = self._open[span.trace_id] = OpenTrace(span.trace_id, self._kinds, now_ns=now_ns)
+            trace.damaged = self.earlier.is_damaged(span.trace_id)
             self._memory.take_on(trace)
         return trace, None
-
-    def _revise(self, trace: OpenTrace, now_ns: int) -> None:
-        look_ns = self._settled.grew(trace, now_ns=now_ns)
-        if look_ns is not None:
-            heapq.heappush(self._deadlines, (look_ns, trace.key))
 
     def _look_again(self, key: bytes, now_ns: int) -> list[Trace]:
         """Look at a decided trace; an entry of one that was evicted or forgotten meanwhile changes nothing."""
@@ -235,15 +250,8 @@ class TraceBuffer:
             trace.outside = self._units.is_outside(trace, self._open.get(trace.trace_id))
         revised = self._settled.look(trace, now_ns=now_ns)
         if self._settled.is_over(trace, now_ns=now_ns):
-            self._forget(key, now_ns=now_ns)
+            self._decider.forget(key, now_ns=now_ns)
         return [revised] if revised else []
-
-    def _forget(self, key: bytes, *, now_ns: int) -> None:
-        trace = self._settled.forget(key)
-        if trace is not None:
-            self._memory.write_off(trace)
-            if self._units is not None:
-                self._units.forgotten(trace, now_ns=now_ns)
 
     def _schedule(self, trace: OpenTrace) -> None:
         """Push a deadline if it is the trace's first or comes before the one that stands in the heap."""
@@ -252,49 +260,18 @@ class TraceBuffer:
             trace.scheduled_ns = due_ns
             heapq.heappush(self._deadlines, (due_ns, trace.trace_id))
 
-    def _shed(self, now_ns: int) -> None:
+    def _shed(self, now_ns: int, *, evict: bool) -> None:
         """Keep within bounds: first take less room, then give up revisions, then judge the oldest traces on what is there."""
         self._memory.chill()
+        if not evict:
+            return
         limits = self._limits
         while len(self._settled) > limits.num_traces or (self.size_bytes > limits.limit_bytes and len(self._settled)):
-            self._forget(self._settled.oldest(), now_ns=now_ns)
+            self._decider.forget(self._settled.oldest(), now_ns=now_ns)
         while len(self._open) > limits.num_traces:
             self._evict(Trigger.EVICTION, now_ns)
         while self.size_bytes > limits.limit_bytes and self._open:
             self._evict(Trigger.MEMORY, now_ns)
 
     def _evict(self, trigger: Trigger, now_ns: int) -> None:
-        self._evicted += self._decide(next(iter(self._open.values())), trigger, now_ns)
-
-    def _decide(self, trace: OpenTrace, trigger: Trigger, now_ns: int) -> list[Trace]:
-        """Return what is to be judged of an open trace now, and keep the rest open, if there is any and it may still wait."""
-        if self._units is None:
-            return [self._close(trace, trigger, now_ns)]
-        whole = trace.pending is None
-        force = trigger is not Trigger.ROOT_SPAN
-        traces = [self._settle(unit, trigger, now_ns) for unit in self._units.part(trace, now_ns=now_ns, force=force)]
-        if whole and self._decided.decided_ns(trace.trace_id) is None:
-            traces.append(self._close(trace, trigger, now_ns))
-        elif whole or force or not len(trace):
-            self._units.give_up(trace, now_ns=now_ns)
-            del self._open[trace.trace_id]
-            self._memory.write_off(trace)
-        return traces
-
-    def _close(self, trace: OpenTrace, trigger: Trigger, now_ns: int) -> Trace:
-        del self._open[trace.trace_id]
-        self._memory.write_off(trace)
-        return self._settle(trace, trigger, now_ns)
-
-    def _settle(self, trace: OpenTrace, trigger: Trigger, now_ns: int) -> Trace:
-        """Decide a trace that is on no book, and keep it for late spans, unless it was given up on purpose."""
-        closed = trace.close(trigger, now_ns=now_ns)
-        self._decided.add(trace.trace_id, now_ns=now_ns)
-        if trace.unit_span_id is not None:
-            self._decided.add(trace.key, now_ns=now_ns)
-        if trigger in REVISABLE:
-            self._memory.take_on(trace)
-            heapq.heappush(self._deadlines, (self._settled.keep(trace, now_ns=now_ns), trace.key))
-        elif self._units is not None:
-            self._units.forgotten(trace, now_ns=now_ns)
-        return closed
+        self._evicted += self._decider.decide(next(iter(self._open.values())), trigger, now_ns=now_ns)

@@ -148,8 +148,8 @@ class Units:
                 container.pending.arrived.pop(span.span_id, None)
         return taken
 
-    def part(self, container: OpenTrace, *, now_ns: int, force: bool) -> list[OpenTrace]:
-        """Take the units that are due out of a container; all of them with ``force``.
+    def part(self, container: OpenTrace, *, now_ns: int, force: bool, only: Collection[bytes] | None = None) -> list[OpenTrace]:
+        """Take the units that are due out of a container; all of them with ``force``, or ``only`` these.
 
         What is left keeps waiting: agent spans that are not due, and what hangs on parents that have not come.
         """
@@ -165,6 +165,8 @@ class Units:
         cap_ns = now_ns - self._policy.wait_after_root_max_ns
         held = outside or container.open_spans > 0
         ready = [agent for agent in tree.tops if force or pending.arrived[agent] <= cap_ns or (tree.is_resolved(agent) and not held)]
+        if only is not None:
+            ready = [agent for agent in ready if agent in only]
         waiting = [pending.arrived[agent] for agent in tree.tops if agent not in ready]
         pending.retry_ns = min(waiting, default=0) + self._policy.wait_after_root_max_ns
         if not ready:
@@ -208,6 +210,7 @@ class Units:
         unit.provisional = missing is not None
         unit.outside = outside
         unit.truncated = container.truncated
+        unit.damaged = container.damaged
         # Where ancestors have not come, in process the open spans may be these; else they may be part of the unit.
         unit.open_spans = container.open_spans if missing is None else 0
         unit.last_ns = container.last_ns
@@ -225,6 +228,7 @@ class Units:
                     self._settled.forget(inner.key)
                     self._memory.write_off(inner)
                     unit.lost |= inner.lost
+                    unit.damaged |= inner.damaged
                     waiting.append(inner.spans.values())
         if len(self._lost):
             unit.lost |= any(self._lost.decided_ns(unit.trace_id + span_id) is not None for span_id in unit.spans)

@@ -152,6 +152,7 @@ class Doubt(StrEnum):
     EVICTED = "evicted"
     OVERLOAD = "overload"  # spans or log records were passed on unjudged, because evaluation was behind
     SHUTDOWN = "shutdown"
+    JOURNAL = "journal"  # spans were written to the journal and could not be read back after a restart
     VALUE_TRUNCATED = "value_truncated"
     VALUE_REDACTED = "value_redacted"
     CONTENT_NOT_CAPTURED = "content_not_captured"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from otel_toolcall_eval.binding import Bound
 from otel_toolcall_eval.errors import CriteriaError, Problem
+from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import (
     ArgsCriteria,
     Check,

@@ -9,7 +9,7 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace import Span as SdkSpan
 
-from otel_toolcall_eval.binding import Bound
+from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.trace import Span
 from otel_toolcall_eval.sources.open_spans import OpenSpans
 from otel_toolcall_eval.sources.sdk_spans import SpanConverter

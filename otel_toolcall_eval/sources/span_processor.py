@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
 
-    from otel_toolcall_eval.binding import Bound
+    from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.trace import Projection
     from otel_toolcall_eval.sources.news_reader import News
     from otel_toolcall_eval.sources.root_keeper import RootKeeper

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
 
-    from otel_toolcall_eval.binding import Bound
+    from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, Samp
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
-from otel_toolcall_eval.binding import Bound
+from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.trace import Projection, Span
 from otel_toolcall_eval.sources import open_spans, span_processor
 from otel_toolcall_eval.sources.news_reader import TRANSPORT
