@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class SpanRequest:
     """The spans of one request.
 
-    ``rejected`` counts, by reason, others that could not be used. In process, ``open_spans`` counts by trace ID.
+    ``rejected`` counts, by reason, others that could not be used. In process, ``open_spans`` counts by trace ID. ``done`` is for a sender
+    that waits until they are in the journal.
     """
 
     spans: Sequence[Span]
@@ -28,16 +29,18 @@ class SpanRequest:
     rejected: Mapping[str, int]
     open_spans: Mapping[bytes, int] | None
     size_bytes: int
+    done: Future[None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRequest:
-    """The log records of one request, which held ``received``."""
+    """The log records of one request, which held ``received``; ``done`` as for spans."""
 
     records: Sequence[LogRecord]
     transport: str
     received: int
     size_bytes: int
+    done: Future[None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

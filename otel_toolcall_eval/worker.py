@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import Future
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from otel_toolcall_eval.accounts import counts_of
 from otel_toolcall_eval.assembly.shed import Shed
+from otel_toolcall_eval.clock import MonotonicClock
 from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.journaling import NoJournal
 from otel_toolcall_eval.notices import Notices
 from otel_toolcall_eval.pipeline import OWN_SCOPE
 from otel_toolcall_eval.work_items import BindRequest, LogRequest, Look, Question, SpanRequest
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.accounts import Counts
     from otel_toolcall_eval.assembly.waiting import Waiting
+    from otel_toolcall_eval.clock import Clock
+    from otel_toolcall_eval.journaling import Journal
     from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Span
@@ -38,22 +44,6 @@ ITEM_OVERHEAD_BYTES = 500
 TRACES_AT_A_TIME = 50
 """Judged before the queue is looked at again: some 65 ms. Traces that fall due all at once, a hundred thousand after a pause, would
 otherwise keep senders waiting for minutes."""
-
-
-class Clock(Protocol):
-    """Monotonic time."""
-
-    def now_ns(self) -> int:
-        """Return nanoseconds from any fixed origin; never goes back."""
-        ...
-
-
-class MonotonicClock:
-    """The system's monotonic clock."""
-
-    def now_ns(self) -> int:
-        """Return nanoseconds from any fixed origin; never goes back."""
-        return time.monotonic_ns()
 
 
 class Emitter(Protocol):
@@ -83,6 +73,7 @@ class Worker:
         clock: Clock | None = None,
         queue_bytes: int = DEFAULT_QUEUE_BYTES,
         on_late_span: Callable[[float], None] | None = None,
+        journal: Journal | None = None,
     ) -> None:
         """Prepare; nothing runs before ``start``.
 
@@ -92,11 +83,13 @@ class Worker:
             clock: the system's monotonic clock by default.
             queue_bytes: estimated bytes that may wait; beyond it requests are refused whole.
             on_late_span: is told of each late span how many seconds after the verdict it came.
+            journal: what is taken in and decided is written to it first.
         """
         self.pipeline = pipeline
         self._emitters = tuple(emitters)
         self._clock = clock or MonotonicClock()
         self._on_late_span = on_late_span
+        self._journal = journal or NoJournal()
         self._queue = WorkQueue(queue_bytes)
         self._thread = self._new_thread()
         self._notices = Notices()  # owned by the thread
@@ -126,13 +119,13 @@ class Worker:
         """Start the thread."""
         self._thread.start()
 
-    def offer(self, decoded: DecodedTraces, *, transport: str) -> None:
-        """Queue a decoded request.
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> Future[None] | None:
+        """Queue a decoded request; returns what has to be done before its sender may be answered, None if nothing.
 
         Raises:
             OverloadedError: the queue is full, or the worker is stopping; nothing of the request was taken.
         """
-        self._put(decoded.spans, transport, decoded.rejected_by, None)
+        return self._put(decoded.spans, transport, decoded.rejected_by, None)
 
     def offer_spans(self, spans: Sequence[Span], *, transport: str, open_spans: Mapping[bytes, int] | None = None) -> None:
         """Queue spans of this process; ``open_spans`` says how many of their traces' local spans are still open.
@@ -142,14 +135,15 @@ class Worker:
         """
         self._put(spans, transport, {}, open_spans)
 
-    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> None:
-        """Queue the log records of a request, behind the spans that wait and within the same bound.
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Future[None] | None:
+        """Queue the log records of a request, behind the spans that wait and within the same bound; returns the same as ``offer``.
 
         Raises:
             OverloadedError: the queue is full, or the worker is stopping; nothing of the request was taken.
         """
-        size = ITEM_OVERHEAD_BYTES + decoded.size_bytes
-        self._queue.put(LogRequest(records=decoded.records, transport=transport, received=decoded.received, size_bytes=size))
+        size, done = ITEM_OVERHEAD_BYTES + decoded.size_bytes, self._to_wait_for()
+        self._queue.put(LogRequest(records=decoded.records, transport=transport, received=decoded.received, size_bytes=size, done=done))
+        return done
 
     def shed(self, decoded: DecodedTraces, *, transport: str) -> bool:
         """Note the spans of a request that there was no room for, so that their traces are judged with a doubt; False if that failed."""
@@ -212,31 +206,40 @@ class Worker:
 
     def counts(self) -> Counts:
         """Return what happened since the start: instrument name and attributes to a number. May be called from any thread."""
-        return counts_of(self.pipeline, refused=self._queue.refused, failures=self.failures)
+        return counts_of(self.pipeline, refused=self._queue.refused, failures=self.failures) | self._journal.counts()
 
-    def _put(self, spans: Sequence[Span], transport: str, rejected: Mapping[str, int], open_spans: Mapping[bytes, int] | None) -> None:
-        size = ITEM_OVERHEAD_BYTES + sum(span.size_bytes for span in spans)
-        self._queue.put(SpanRequest(spans=spans, transport=transport, rejected=rejected, open_spans=open_spans, size_bytes=size))
+    def _put(
+        self, spans: Sequence[Span], transport: str, rejected: Mapping[str, int], open_spans: Mapping[bytes, int] | None
+    ) -> Future[None] | None:
+        size, done = ITEM_OVERHEAD_BYTES + sum(span.size_bytes for span in spans), self._to_wait_for()
+        self._queue.put(SpanRequest(spans=spans, transport=transport, rejected=rejected, open_spans=open_spans, size_bytes=size, done=done))
+        return done
+
+    def _to_wait_for(self) -> Future[None] | None:
+        return Future() if self._journal.keeps_senders_waiting else None
 
     def _run(self) -> None:
         unsettled = 0
+        self._emit(self._journal.replay(self.pipeline, now_ns=self._clock.now_ns()))
         while True:
             requests, news, stopping = self._queue.take(self._seconds_to_next)
             unsettled += len(requests)
             began_ns = self._clock.now_ns()
-            self._take_all(requests)
-            self._take_all(self._queue.feed.take(news))
+            self._take_all(self._journal.write(requests, self.pipeline, now_ns=began_ns))
+            self._take_all(self._queue.feed.take(news))  # in process, where there is no journal
             if self._judge_due(at_least_ns=self._clock.now_ns() - began_ns) or stopping:
                 if stopping:
-                    self._emit(self.pipeline.drain(now_ns=self._clock.now_ns()))
+                    self._drain()
                 self._queue.feed.turn_is_over()
                 self._queue.settle(unsettled)
                 unsettled = 0
+            self._emit(self._journal.tend(self.pipeline, now_ns=self._clock.now_ns(), last=stopping))
             if stopping:
                 return
 
     def _seconds_to_next(self) -> float | None:
-        due_ns = self.pipeline.next_due_ns()
+        times = (self.pipeline.next_due_ns(), self._journal.next_ns())
+        due_ns = min((at_ns for at_ns in times if at_ns is not None), default=None)
         return None if due_ns is None else max(0.0, (due_ns - self._clock.now_ns()) / 1e9)
 
     def _take_all(self, requests: Iterable[WorkItem]) -> None:
@@ -251,13 +254,24 @@ class Worker:
         """Judge what is due; False if there is more, but requests wait, too, and judging had its share of the time."""
         began_ns = now_ns = self._clock.now_ns()
         while True:
-            self._emit(self.pipeline.pop_due(now_ns=now_ns, limit=TRACES_AT_A_TIME))
+            self._report(self.pipeline.pop_due(now_ns=now_ns, limit=TRACES_AT_A_TIME))
             now_ns = self._clock.now_ns()
             due_ns = self.pipeline.next_due_ns()
             if due_ns is None or due_ns > now_ns:
                 return True
             if not self._queue.is_empty and now_ns - began_ns >= at_least_ns:
                 return False
+
+    def _drain(self) -> None:
+        """Judge all that is open, some traces at a time, since not all reports need be held."""
+        reports = self.pipeline.drain(now_ns=self._clock.now_ns())
+        while some := list(islice(reports, TRACES_AT_A_TIME)):
+            self._report(some)
+        self._report([])  # what was decided last may have made no report
+
+    def _report(self, reports: Sequence[TraceReport]) -> None:
+        """Emit reports, after what was decided is in the journal."""
+        self._emit(self._journal.decided(self.pipeline.take_decisions(), reports))
 
     def _emit(self, reports: Iterable[TraceReport]) -> None:
         for report in reports:

@@ -1,0 +1,106 @@
+"""What a journal costs: the same spans through the worker's turns without one, and with one under each ``sync``."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_toolcall_eval.assembly.limits import BufferLimits
+from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
+from otel_toolcall_eval.journal.store import Sync
+from otel_toolcall_eval.journaling import NoJournal
+from otel_toolcall_eval.model.trace import Resource, Scope, Span
+from otel_toolcall_eval.work_items import SpanRequest
+from tests.assembly.judged import count, pipeline
+from tests.fakes import SECOND_NS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_toolcall_eval.journaling import Journal
+
+RESOURCE = Resource(attributes={f"resource.attribute.{n}": f"some value {n}" for n in range(12)})
+SCOPE = Scope(name="bench", version="1")
+SPANS_PER_TRACE = 10
+
+
+def spans_of(number: int) -> list[Span]:
+    """Return a trace of an agent, five tool calls with arguments and output of 300 characters, and four model spans."""
+    made = []
+    for n in range(SPANS_PER_TRACE, 0, -1):
+        attributes: dict[str, str] = {"gen_ai.operation.name": "chat"}
+        if n % 2:
+            attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search", "gen_ai.tool.call.id": f"c{number}-{n}"}
+            attributes |= {"gen_ai.tool.call.arguments": '{"q": "' + "x" * 290 + '"}', "gen_ai.tool.call.result": "y" * 300}
+        made.append(
+            Span(
+                trace_id=number.to_bytes(16, "big"),
+                span_id=n.to_bytes(8, "big"),
+                parent_span_id=None if n == 1 else (1).to_bytes(8, "big"),
+                name="s",
+                start_unix_ns=n,
+                end_unix_ns=n + 5,
+                flags=0x100,
+                attributes=attributes,
+                resource=RESOURCE,
+                scope=SCOPE,
+                size_bytes=1500,
+            )
+        )
+    return made
+
+
+def request(spans: list[Span]) -> SpanRequest:
+    """Build a request whose sender waits."""
+    return SpanRequest(spans=spans, transport="grpc", rejected={}, open_spans=None, size_bytes=1, done=Future())
+
+
+@pytest.mark.parametrize(
+    ("traces", "together"), [pytest.param(50, 1, id="500 spans"), pytest.param(1, 1, id="10"), pytest.param(1, 16, id="16 x 10")]
+)
+def test_journal(traces: int, together: int, tmp_path: Path) -> None:
+    """Report CPU and elapsed microseconds a span, taken in, judged and removed; ``together`` requests wait in each turn."""
+    base = 0.0
+    for sync in (None, *Sync):
+        cpu, elapsed = run(
+            tmp_path / f"{sync}", sync, traces=traces, together=together, turns=(20_000 // SPANS_PER_TRACE) // (traces * together)
+        )
+        base = base or cpu
+        name = "no journal" if sync is None else sync.value
+        print(f"{name:>12}: {cpu:6.2f} us CPU a span, {elapsed:6.2f} us elapsed; CPU x {cpu / base:.2f}")  # noqa: T201 - the report
+
+
+def run(path: Path, sync: Sync | None, *, traces: int, together: int, turns: int) -> tuple[float, float]:
+    pipe = pipeline(count(any=[">=", 1]))
+    pipe._keep_decisions = sync is not None  # noqa: SLF001 - the fixture builds it without
+    journal: Journal = NoJournal()
+    opened = None
+    if sync is not None:
+        journal = opened = SqliteJournal(path, sync, limits=BufferLimits(), late_window_ns=60 * SECOND_NS, flush=lambda _: True)
+    list(journal.replay(pipe, now_ns=0))
+    work = [
+        [
+            request([each for trace in range(traces) for each in spans_of((turn * together + n) * traces + trace + 1)])
+            for n in range(together)
+        ]
+        for turn in range(turns)
+    ]
+    now_ns, judged = 0, 0
+    began, began_cpu = time.perf_counter(), time.process_time()
+    for requests in [*work, *([[]] * 200)]:
+        now_ns += SECOND_NS // 10 if requests else SECOND_NS
+        for item in journal.write(requests, pipe, now_ns=now_ns):
+            pipe.add(item.spans, now_ns=now_ns, transport="t")  # type: ignore[arg-type, union-attr] # all are requests with spans
+        judged += len(journal.decided(pipe.take_decisions(), pipe.pop_due(now_ns=now_ns)))
+        if opened is not None:
+            opened.deliver()
+        journal.tend(pipe, now_ns=now_ns)
+    elapsed, cpu = time.perf_counter() - began, time.process_time() - began_cpu
+    if opened is not None:
+        opened.close(delivered=True, ended=True)
+    number = turns * together * traces
+    assert judged == number
+    return cpu / number / SPANS_PER_TRACE * 1e6, elapsed / number / SPANS_PER_TRACE * 1e6
