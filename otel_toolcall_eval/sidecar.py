@@ -88,12 +88,13 @@ class Sidecar:
         Raises:
             SettingsError: a port can't be had; nothing is left running.
         """
-        self.parts.worker.start()
         try:
             if self.parts.forwarder is not None:
                 self.parts.forwarder.start()
             for receiver in self.parts.receivers.listening:
                 receiver.start()
+            # Last, so that a start that fails leaves the journal as it was: the worker would take it up, and judge all of it at the end.
+            self.parts.worker.start()
         except BaseException:
             self.stop(timeout_seconds=1.0)
             raise
@@ -145,6 +146,8 @@ class Sidecar:
         if self.parts.forwarder is not None:  # behind the verdicts, which roots wait for; before the last metrics, which count what is lost
             judged &= self.parts.forwarder.stop(max(0.0, deadline - time.monotonic()) * FORWARD_SHARE)
         sent = self.parts.providers.shutdown(max(0.1, deadline - time.monotonic()))
+        if self.parts.journal is not None:
+            self.parts.journal.close(delivered=judged and sent, ended=not self.parts.worker.alive)
         return judged and sent
 
     def _watch(self) -> None:
@@ -177,8 +180,9 @@ class Sidecar:
             return ["draining"]
         if not self._started:
             return ["starting"]
-        forwarder = self.parts.forwarder
-        return [*self._dead(), *(["forward queue"] if forwarder is not None and forwarder.is_full else [])]
+        forwarder, journal = self.parts.forwarder, self.parts.journal
+        full = ["forward queue"] if forwarder is not None and forwarder.is_full else []
+        return [*self._dead(), *full, *(["journal"] if journal is not None and journal.has_problem() else [])]
 
     def _dead(self) -> Sequence[str]:
         if not self._started or self._draining:

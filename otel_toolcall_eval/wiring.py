@@ -22,6 +22,8 @@ from otel_toolcall_eval.evaluators.count import CountEvaluator
 from otel_toolcall_eval.evaluators.order import OrderEvaluator
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
+from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
+from otel_toolcall_eval.journal.store import Sync
 from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria
 from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_criteria
@@ -74,6 +76,7 @@ class SidecarParts:
     providers: Providers
     criteria: LoadedCriteria
     forwarder: Forwarder | None = None
+    journal: SqliteJournal | None = None
 
 
 def own_version() -> str:
@@ -89,8 +92,15 @@ def with_criteria(settings: Settings, paths: Sequence[Path]) -> Settings:
     return replace(settings, criteria=tuple(CriteriaSource(path=path) for path in paths))
 
 
-def build_pipeline(settings: Settings, criteria: LoadedCriteria, *, logs: LogLimits | None = None, keep_unbound: bool = False) -> Pipeline:
-    """Build the main path; ``logs`` bounds the log records that wait, ``keep_unbound`` lets a trace be bound after it was looked at."""
+def build_pipeline(
+    settings: Settings,
+    criteria: LoadedCriteria,
+    *,
+    logs: LogLimits | None = None,
+    keep_unbound: bool = False,
+    keep_decisions: bool = False,
+) -> Pipeline:
+    """Build the main path; ``logs`` bounds the log records that wait, the others are as in ``Pipeline``."""
     reader = build_extractor(settings.dialects)
     return Pipeline(
         reader=reader,
@@ -101,6 +111,7 @@ def build_pipeline(settings: Settings, criteria: LoadedCriteria, *, logs: LogLim
         logs=LogDesk(LogJoiner(reader.asked), logs),
         stopwatch=time.perf_counter_ns,
         keep_unbound=keep_unbound,
+        keep_decisions=keep_decisions,
     )
 
 
@@ -139,7 +150,9 @@ def build_sidecar(
         what = f"{error.name} is not installed" if missing else f"a library can't be used ({error})"
         raise SettingsError(where="serve", what=what, fix="pip install --upgrade 'otel-toolcall-eval[sidecar]'") from error
     criteria = load_criteria(settings.criteria)
-    pipeline = build_pipeline(settings, criteria, keep_unbound=settings.listen.control is not None)
+    pipeline = build_pipeline(
+        settings, criteria, keep_unbound=settings.listen.control is not None, keep_decisions=settings.journal.path is not None
+    )
     client = build_client(settings, version=own_version())  # before the providers: if it can't be built, no threads are left behind
     export, emit = settings.export, settings.emit
     listening = [(listener.address.host, listener.address.port) for listener in settings.listen.listeners.values()]
@@ -160,7 +173,14 @@ def build_sidecar(
         roots=forwarder if settings.forward.attach_to_root else None,
     )
     emitters: list[Emitter] = [emitter for emitter in (metrics, events, console) if emitter is not None]
-    worker = Worker(pipeline, emitters, queue_bytes=settings.intake.queue_bytes, on_late_span=metrics.late_span if metrics else None)
+    journal = build_journal(settings, emitters)
+    worker = Worker(
+        pipeline,
+        emitters,
+        queue_bytes=settings.intake.queue_bytes,
+        on_late_span=metrics.late_span if metrics else None,
+        journal=journal,
+    )
     observe(providers.meter_provider, AllCounts(worker, forwarder))
     intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection, logs=worker, forward=forwarder, shedder=worker)
 
@@ -175,7 +195,20 @@ def build_sidecar(
         "/debug/traces": json_page(lambda: worker.waiting(limit=MAX_SHOWN, timeout_seconds=ANSWER_SECONDS).document()),
     }
     receivers = build_receivers(settings, worker=worker, intake=intake, pages=pages)
-    return SidecarParts(worker=worker, receivers=receivers, providers=providers, criteria=criteria, forwarder=forwarder)
+    return SidecarParts(worker=worker, receivers=receivers, providers=providers, criteria=criteria, forwarder=forwarder, journal=journal)
+
+
+def build_journal(settings: Settings, emitters: Sequence[Emitter]) -> SqliteJournal | None:
+    """Open the journal, if there is to be one; raises SettingsError if its file can't be had."""
+    if settings.journal.path is None:
+        return None
+    return SqliteJournal(
+        settings.journal.path,
+        Sync(settings.journal.sync.value),
+        limits=settings.buffer,
+        late_window_ns=settings.completion.late_span_window_ns,
+        flush=lambda timeout_seconds: all(emitter.flush(timeout_seconds) for emitter in emitters),
+    )
 
 
 def build_console(form: str, settings: Settings) -> ConsoleEmitter | None:

@@ -37,7 +37,11 @@ class RunningSidecar:
 
     def wait_until(self, event: str) -> None:
         """Wait until it says that it is ``ready``, or what else it says before."""
-        said = self.verdicts.get(timeout=START_SECONDS)
+        early = []  # verdicts that a journal held may be emitted again before
+        while "event" not in (said := self.verdicts.get(timeout=START_SECONDS)):
+            early.append(said)
+        for verdict in early:
+            self.verdicts.put(verdict)
         assert said["event"] == event, f"the sidecar did not start: {''.join(self.log)}"
         self.grpc, self.http, self.control = (said.get(listener, "") for listener in ("grpc", "http", "control"))
 

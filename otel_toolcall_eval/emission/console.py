@@ -58,6 +58,8 @@ class ConsoleEmitter:
     def _record(self, report: TraceReport, verdict: Verdict) -> dict[str, object]:
         return {
             "trace_id": report.trace_id.hex(),
+            "id": verdict.evaluation_id,
+            "revision": report.revision,
             "agent": report.agent,
             "criteria": verdict.criteria,
             "evaluator": verdict.evaluator,

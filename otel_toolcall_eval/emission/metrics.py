@@ -15,8 +15,8 @@ from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.attributes import MAX_NAME_CHARS, clean_name
 from otel_toolcall_eval.emission.deadline import Flusher
 from otel_toolcall_eval.emission.forward_names import FORWARD_DELAY, FORWARD_OBSERVED, FORWARD_RECORDED
+from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind
 from otel_toolcall_eval.emission.judged_span import context_of, judged_span_context
-from otel_toolcall_eval.emission.names import Attribute, Instrument, Kind
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:

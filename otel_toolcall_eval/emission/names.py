@@ -5,10 +5,9 @@ These names are a promise: renaming one breaks dashboards, so it is a breaking c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
-from itertools import pairwise
 from typing import Final
+
+from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind, Origin
 
 OUR_PREFIX: Final = "toolcall_eval."
 """What the names of our own attributes and metrics begin with."""
@@ -21,27 +20,6 @@ SERVICE_NAME: Final = "otel-toolcall-eval"
 
 OTHER: Final = "_OTHER"
 """Stands for every value beyond the bound of an attribute; the word that the semantic conventions use."""
-
-
-class Origin(StrEnum):
-    """Who gave a name."""
-
-    CONVENTIONS = "semantic conventions"  # open-telemetry/semantic-conventions-genai, event gen_ai.evaluation.result
-    OURS = "ours"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attribute:
-    """An attribute of metrics, events or spans.
-
-    Attributes:
-        limit: how many values it may take in metrics before ``_OTHER`` stands for the rest; None if the values are ours.
-    """
-
-    name: str
-    origin: Origin = Origin.OURS
-    limit: int | None = None
-
 
 EVALUATION_NAME: Final = Attribute(name="gen_ai.evaluation.name", origin=Origin.CONVENTIONS, limit=64)
 SCORE_VALUE: Final = Attribute(name="gen_ai.evaluation.score.value", origin=Origin.CONVENTIONS)
@@ -84,40 +62,6 @@ SPAN_NAME: Final = "evaluate_tool_calls"
 
 MAX_SPAN_EVENTS: Final = 16
 """Verdicts on one span. Spans hold 128 events, then lose the oldest, so ours must not push out the user's."""
-
-
-class Kind(StrEnum):
-    """Kind of an instrument. The observable ones are read at export time and cost nothing before."""
-
-    COUNTER = "counter"
-    HISTOGRAM = "histogram"
-    OBSERVABLE_COUNTER = "observable counter"
-    OBSERVABLE_UP_DOWN_COUNTER = "observable up-down counter"
-    OBSERVABLE_GAUGE = "observable gauge"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instrument:
-    """A metric.
-
-    Attributes:
-        unit: UCUM code; ``{...}`` counts things.
-        bounds: upper bounds of a histogram's buckets, ascending, in ``unit``; empty for all other kinds.
-    """
-
-    name: str
-    kind: Kind
-    unit: str
-    description: str
-    attributes: tuple[Attribute, ...] = ()
-    bounds: tuple[float, ...] = ()
-    origin: Origin = Origin.OURS
-
-    def __post_init__(self) -> None:
-        """Refuse bounds that are not ascending, and a histogram without any."""
-        if any(low >= high for low, high in pairwise(self.bounds)) or (self.kind is Kind.HISTOGRAM) is not bool(self.bounds):
-            raise ValueError(self.name)
-
 
 # The name lies in the conventions' namespace, beside the event's attribute; the conventions define no metric for scores yet.
 SCORE: Final = Instrument(
@@ -263,6 +207,31 @@ FAILURES: Final = Instrument(
     description="Traces that could not be judged, and reports that could not be emitted, because of a fault of ours.",
 )
 
+JOURNAL_FAILURES: Final = Instrument(
+    name="toolcall_eval.journal.failures",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{failure}",
+    description="Times that the journal could not be written.",
+)
+JOURNAL_DISCARDED: Final = Instrument(
+    name="toolcall_eval.journal.discarded",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{file}",
+    description="Files of the journal that could not be read and were moved aside.",
+)
+JOURNAL_DAMAGED: Final = Instrument(
+    name="toolcall_eval.journal.damaged",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{row}",
+    description="Rows of the journal that could not be read back; the traces that they were of are judged as partial.",
+)
+JOURNAL_SIZE: Final = Instrument(
+    name="toolcall_eval.journal.size",
+    kind=Kind.OBSERVABLE_GAUGE,
+    unit="By",
+    description="Size of the journal's file, with its log.",
+)
+
 RECORDED: Final = (
     SCORE,
     EVALUATIONS,
@@ -296,5 +265,9 @@ OBSERVED: Final = (
     LOG_RECORDS_DROPPED,
     REQUESTS_REFUSED,
     FAILURES,
+    JOURNAL_FAILURES,
+    JOURNAL_DISCARDED,
+    JOURNAL_DAMAGED,
+    JOURNAL_SIZE,
 )
 """Metrics that are read from the pipeline's own counts at export time."""

@@ -116,6 +116,28 @@ class Forward:
     attach_to_root: bool = False
 
 
+class JournalSync(StrEnum):
+    """When what the journal is given is on the disk itself."""
+
+    NONE = "none"
+    INTERVAL = "interval"
+    ACK = "ack"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """Where what was taken in and decided survives the process; the sidecar's alone.
+
+    Attributes:
+        path: of its file; None for no journal. Relative paths are relative to the settings file that named it.
+        sync: once a second by default, which costs nearly nothing, and a power cut at most the last second. A killed process loses
+            nothing whatever it is.
+    """
+
+    path: Path | None = None
+    sync: JournalSync = JournalSync.INTERVAL
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emit:
     """In which forms scores are emitted."""
@@ -154,6 +176,7 @@ class Settings:
     root_budget_ns: int = 50_000_000
     buffer: BufferLimits
     intake: Intake = field(default_factory=Intake)
+    journal: Journal = field(default_factory=Journal)
     export: Export = field(default_factory=Export)
     forward: Forward = field(default_factory=Forward)
     emit: Emit = field(default_factory=Emit)

@@ -23,6 +23,8 @@ from otel_toolcall_eval.settings.profile import (
     Export,
     Forward,
     Intake,
+    Journal,
+    JournalSync,
     Log,
     LogFormat,
     LogLevel,
@@ -44,6 +46,8 @@ __all__ = [
     "Export",
     "Forward",
     "Intake",
+    "Journal",
+    "JournalSync",
     "Listen",
     "Listener",
     "Log",
@@ -77,6 +81,7 @@ _BUFFER = {
     "limits.decision_cache_ttl": "decisions_ns",
 }
 _INTAKE = {"limits.max_request_bytes": "max_request_bytes", "limits.queue_bytes": "queue_bytes"}
+_JOURNAL = {"journal.path": "path", "journal.sync": "sync"}
 _EXPORT = {"export.enabled": "enabled", "export.endpoint": "endpoint", "export.protocol": "protocol"}
 _FORWARD = {
     "forward.endpoint": "endpoint",
@@ -145,6 +150,7 @@ def _assemble(defaults: Settings, values: Mapping[str, object], problems: list[P
         completion=replace(defaults.completion, **given(_COMPLETION)),
         buffer=replace(defaults.buffer, **given(_BUFFER)),
         intake=replace(defaults.intake, **given(_INTAKE)),
+        journal=replace(defaults.journal, **given(_JOURNAL)),
         export=replace(defaults.export, **given(_EXPORT)),
         forward=replace(defaults.forward, **given(_FORWARD)),
         emit=replace(defaults.emit, **given(_EMIT)),

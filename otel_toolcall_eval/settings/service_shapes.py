@@ -10,7 +10,7 @@ from otel_toolcall_eval.assembly.completion import Unit
 from otel_toolcall_eval.endpoint import OtlpProtocol
 from otel_toolcall_eval.settings.fields import Flag, GivenNames, Name, Object, Whatever, choice, schema_of, wrong_kind
 from otel_toolcall_eval.settings.forward_shape import ForwardShape
-from otel_toolcall_eval.settings.profile import LogFormat, LogLevel, ShownValues
+from otel_toolcall_eval.settings.profile import JournalSync, LogFormat, LogLevel, ShownValues
 from otel_toolcall_eval.settings.shape import Shape
 from otel_toolcall_eval.settings.units import (  # noqa: TC001 - pydantic reads the annotations at run time
     Duration,
@@ -137,6 +137,16 @@ class LimitsShape(Shape):
     queue_bytes: Size | None = Field(default=None, description="Spans that wait to be grouped; beyond it requests are not taken.")
 
 
+class JournalShape(Shape):
+    """A file in which what was taken in and decided survives the process."""
+
+    path: Name | None = Field(default=None, description="The file, relative to this one; without it there is no journal.")
+    sync: Annotated[JournalSync, choice(JournalSync), schema_of(JournalSync)] | None = Field(
+        default=None,
+        description="When it is on the disk itself: none, interval (once a second) or ack (before the sender is answered).",
+    )
+
+
 class OtlpShape(Shape):
     """Where our telemetry goes by OTLP."""
 
@@ -185,6 +195,7 @@ class ServiceShape(Shape):
     listen: ListenShape | None = Field(default=None, description="Where the receivers listen.")
     completion: CompletionShape | None = Field(default=None, description="When a trace is judged.")
     limits: LimitsShape | None = Field(default=None, description="Bounds on memory.")
+    journal: JournalShape | None = Field(default=None, description="What survives the process.")
     export: ExportShape | None = Field(default=None, description="How our telemetry leaves, beside /metrics.")
     forward: ForwardShape | None = Field(default=None, description="Where what is received is passed on to.")
     emit: EmitShape | None = Field(default=None, description="In which forms scores are emitted.")
@@ -196,6 +207,7 @@ SECTIONS: Mapping[str, type[Shape]] = {
     "listen": ListenShape,
     "completion": CompletionShape,
     "limits": LimitsShape,
+    "journal": JournalShape,
     "export": ExportShape,
     "forward": ForwardShape,
     "emit": EmitShape,

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.sources.http_answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError
 from otel_toolcall_eval.sources.http_pages import may_see
+from otel_toolcall_eval.sources.receipt import waiting_for
 from otel_toolcall_eval.wire.replies import Encoding, Signal
 from otel_toolcall_eval.wire.services import HTTP_PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from concurrent.futures import Future
 
     from aiohttp import web
 
@@ -108,12 +110,13 @@ class HttpService(HttpAnswers):
             raise UnsupportedMediaError(where="Content-Encoding", what="this compression is not supported", fix="use gzip or none")
         body = await self._bodies.read(request, packed=packed)
         try:
-            reply = await self._take(body.take(), encoding, signal)
+            reply, done = await self._take(body.take(), encoding, signal)
         finally:
             body.release()
+        await waiting_for(done, _TRANSPORTS[encoding])
         return Answer(body=reply, content_type=encoding.value)
 
-    async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> bytes:
+    async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> tuple[bytes, Future[None] | None]:
         take = partial(self._intake.take, body, encoding, signal, transport=_TRANSPORTS[encoding])
         if len(body) <= _INLINE_BYTES or not self._intake.wants(signal):
             return take()

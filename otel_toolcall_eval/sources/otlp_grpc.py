@@ -20,6 +20,7 @@ from otel_toolcall_eval.sources.grpc_calls import MESSAGE_SECONDS, MOST_CALLS, C
 from otel_toolcall_eval.sources.grpc_health import Health
 from otel_toolcall_eval.sources.grpc_protection import TokenInterceptor, server_credentials
 from otel_toolcall_eval.sources.listening import check_free, shown
+from otel_toolcall_eval.sources.receipt import wait_for
 from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_of
 from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, retry_info
 from otel_toolcall_eval.wire.services import GRPC_SERVICES
@@ -159,7 +160,9 @@ class GrpcReceiver:
     def _answer(self, signal: Signal, message: bytes, context: grpc.ServicerContext) -> bytes:
         try:
             body = self._unpacked(message) if self._intake.wants(signal) else b""
-            return self._intake.take(body, Encoding.PROTOBUF, signal, transport=TRANSPORT)
+            reply, done = self._intake.take(body, Encoding.PROTOBUF, signal, transport=TRANSPORT)
+            wait_for(done, TRANSPORT)
+            return reply  # noqa: TRY300 - what follows ends in an exception of gRPC's
         except IntakeError as error:
             self._refuse(error, context)
         except Exception as error:  # noqa: BLE001 - gRPC would send the exception's text, which may hold what was sent

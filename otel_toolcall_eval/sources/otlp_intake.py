@@ -56,7 +56,7 @@ class OtlpIntake:
         """Tell whether the body of such a request is looked at."""
         return signal is Signal.TRACES or self._forward is not None or (signal is Signal.LOGS and self._logs is not None)
 
-    def take(self, body: bytes, encoding: Encoding, signal: Signal, *, transport: str) -> bytes:
+    def take(self, body: bytes, encoding: Encoding, signal: Signal, *, transport: str) -> tuple[bytes, Future[None] | None]:
         """Take in all of a request, or nothing.
 
         Room for passing it on is reserved before anything is done with it, and used after: so a request is refused whole, if that
@@ -69,30 +69,32 @@ class OtlpIntake:
             transport: ``grpc``, ``http/protobuf`` or ``http/json``.
 
         Returns:
-            The answer: an export response, which says how many spans were rejected, and why.
+            The answer: an export response, which says how many spans were rejected, and why. And what has to be done before it is given,
+            None if nothing; see ``sources.receipt``.
 
         Raises:
             IntakeError: it can't be taken in.
         """
         if not self.wants(signal):
-            return export_reply(encoding, signal)
+            return export_reply(encoding, signal), None
         if signal is Signal.TRACES:
             decoded = _DECODERS[encoding](body, self._projection())
             passage = None if self._forward is None else self._forward.reserve(body, encoding, signal, decoded.spans)
-            self._offer(passage, partial(self._sink.offer, decoded, transport=transport), self._shed(decoded, transport))
-            return export_reply(encoding, signal, rejected=decoded.rejected, reasons=decoded.reasons)
+            done = self._offer(passage, partial(self._sink.offer, decoded, transport=transport), self._shed(decoded, transport))
+            return export_reply(encoding, signal, rejected=decoded.rejected, reasons=decoded.reasons), done
         records = None if self._logs is None or signal is not Signal.LOGS else _LOG_DECODERS[encoding](body, self._projection())
         if signal is Signal.METRICS:
             check_metrics(body, encoding)
         passage = None if self._forward is None else self._forward.reserve(body, encoding, signal)
+        done = None
         if self._logs is not None and records is not None:
-            self._offer(passage, partial(self._logs.offer_logs, records, transport=transport), self._shed_logs(records, transport))
+            done = self._offer(passage, partial(self._logs.offer_logs, records, transport=transport), self._shed_logs(records, transport))
         elif passage is not None:
             passage.commit(judged=True)
-        return export_reply(encoding, signal)
+        return export_reply(encoding, signal), done
 
-    def _offer(self, passage: Passage | None, offer: Callable[[], Future[None] | None], shed: Callable[[], bool]) -> None:
-        """Offer a request for judging, and pass it on if it was taken, or may be shed.
+    def _offer(self, passage: Passage | None, offer: Callable[[], Future[None] | None], shed: Callable[[], bool]) -> Future[None] | None:
+        """Offer a request for judging, and pass it on if it was taken, or may be shed; returns what the offer returned.
 
         If something is still to be done before the sender may be answered, it is passed on once that has succeeded.
         """
@@ -105,7 +107,7 @@ class OtlpIntake:
                 passage.cancel()
                 raise
             passage.commit(judged=False)
-            return
+            return None
         except BaseException:
             if passage is not None:
                 passage.cancel()
@@ -114,6 +116,7 @@ class OtlpIntake:
             passage.commit(judged=True)
         elif passage is not None and done is not None:
             done.add_done_callback(partial(_pass_on, passage))
+        return done
 
     def _shed(self, decoded: DecodedTraces, transport: str) -> Callable[[], bool]:
         return lambda: self._shedder is not None and self._shedder.shed(decoded, transport=transport)

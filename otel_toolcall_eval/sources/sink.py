@@ -9,6 +9,8 @@ from otel_toolcall_eval.errors import ForwardQueueFullError
 from otel_toolcall_eval.model.trace import Projection
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from otel_toolcall_eval.errors import IntakeError
     from otel_toolcall_eval.model.trace import Span
     from otel_toolcall_eval.wire.decoded import DecodedTraces
@@ -22,8 +24,8 @@ DEFAULT_MAX_MESSAGE_BYTES = 64 << 20
 class SpanSink(Protocol):
     """Takes the spans of requests. Called from any thread, several at a time."""
 
-    def offer(self, decoded: DecodedTraces, *, transport: str) -> None:
-        """Take all spans of a request, or none; returns without waiting.
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> Future[None] | None:
+        """Take all spans of a request, or none; returns without waiting, with what has to be done before the sender may be answered.
 
         Args:
             decoded: the spans, and how many of the request were rejected.
@@ -38,8 +40,8 @@ class SpanSink(Protocol):
 class LogSink(Protocol):
     """Takes the log records of requests. Called from any thread, several at a time."""
 
-    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> None:
-        """Take all records of a request, or none; returns without waiting.
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Future[None] | None:
+        """Take all records of a request, or none; returns without waiting, with what has to be done before the sender may be answered.
 
         Args:
             decoded: the records that dialects ask for, and how many the request held.

@@ -29,6 +29,18 @@ QUIET_NS = 10 * SECOND_NS
 ELSEWHERE = [
     pytest.param("A9", "tests.test_sidecar", "test_sigterm_judges_what_is_pending_and_ends_cleanly", id="A9-restart"),
     pytest.param(
+        "A10",
+        "tests.journal.test_faults",
+        "test_a10_what_can_not_be_read_back_costs_its_trace_its_completeness",
+        id="A10-journal-read-error",
+    ),
+    pytest.param(
+        "A11",
+        "tests.journal.test_faults",
+        "test_a11_corrupt_file_is_moved_aside_and_the_sidecar_starts_and_is_healthy",
+        id="A11-corrupt-journal",
+    ),
+    pytest.param(
         "A14",
         "tests.test_wrapping",
         "test_this_sdk_lets_nobody_write_on_a_span_that_is_ending_and_finding_out_logs_nothing",

@@ -13,10 +13,13 @@ from opentelemetry.sdk.metrics.export import (
     NumberDataPoint,
 )
 
+from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.metrics import MetricsEmitter, Vocabulary, observe
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
+from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
+from otel_toolcall_eval.journal.store import Sync
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Label, Outcome
 from otel_toolcall_eval.model.trace import Doubt, Trigger
@@ -27,6 +30,7 @@ from tests.fakes import PlainReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from otel_toolcall_eval.emission.metrics import CountKey
     from otel_toolcall_eval.model.score import TraceReport
@@ -343,9 +347,10 @@ def test_counts_are_observed_under_their_names_and_of_one_moment(recorded: Recor
     assert sum(recorded.sums("toolcall_eval.spans.received").values()) == 28  # the second collection took its own counts
 
 
-def test_every_count_of_the_worker_is_known(recorded: Recorded) -> None:
+def test_every_count_of_the_worker_is_known(recorded: Recorded, tmp_path: Path) -> None:
     logs = LogDesk(LogJoiner(lambda _: ()))
-    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, logs=logs), [])
+    journal = SqliteJournal(tmp_path / "j", Sync.NONE, limits=BufferLimits(), late_window_ns=0, flush=lambda _: True)
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, logs=logs), [], journal=journal)
     worker.refuse("grpc", "queue_full")
     worker.pipeline.add([], now_ns=0, transport="grpc", rejected={"end": 1})
     worker.pipeline.add_logs([LogRecord(trace_id=None, span_id=None, event_name="e")], received=2, now_ns=0, transport="grpc")
@@ -357,6 +362,7 @@ def test_every_count_of_the_worker_is_known(recorded: Recorded) -> None:
         for point in metric.data.data_points:
             assert set(point.attributes or {}) <= instruments[name]
     assert worker.shutdown(10)
+    journal.close(delivered=True, ended=True)
 
 
 def test_accounting_identity_holds_in_every_collection(recorded: Recorded) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from otel_toolcall_eval import pipeline
 from otel_toolcall_eval.emission import names
-from otel_toolcall_eval.emission.names import Attribute, Instrument, Kind, Origin
+from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind, Origin
 
 _TRACE_ATTRIBUTES = {"toolcall_eval.trigger", "toolcall_eval.completeness"}
 _TRANSPORT = {"toolcall_eval.transport"}
@@ -69,6 +69,11 @@ DESIGN = [
     pytest.param("toolcall_eval.evaluation.duration", "histogram", "s", set(), id="evaluation.duration"),
     # STYLE, section 5: a report that could not be emitted is counted.
     pytest.param("toolcall_eval.failures", "observable counter", "{failure}", set(), id="failures"),
+    # Issue 5, item 7: the journal, whose failures, losses and size an operator has to see.
+    pytest.param("toolcall_eval.journal.failures", "observable counter", "{failure}", set(), id="journal.failures"),
+    pytest.param("toolcall_eval.journal.discarded", "observable counter", "{file}", set(), id="journal.discarded"),
+    pytest.param("toolcall_eval.journal.damaged", "observable counter", "{row}", set(), id="journal.damaged"),
+    pytest.param("toolcall_eval.journal.size", "observable gauge", "By", set(), id="journal.size"),
     # Issue 4, item 10: runs spread over several traces are counted, and not joined.
     pytest.param("toolcall_eval.traces.linked", "observable counter", "{trace}", set(), id="traces.linked"),
     # Issue 4: a revision never counts twice.

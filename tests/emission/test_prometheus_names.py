@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.emission import names
-from otel_toolcall_eval.emission.names import Kind
+from otel_toolcall_eval.emission.instrument import Kind
 from otel_toolcall_eval.emission.prometheus_names import family_name, label_name, label_value, labels
 
 

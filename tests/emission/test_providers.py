@@ -19,8 +19,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.attributes import ExplainValues
 from otel_toolcall_eval.emission.events import EventsEmitter
+from otel_toolcall_eval.emission.instrument import Kind
 from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
-from otel_toolcall_eval.emission.names import Kind
 from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.emission.prometheus_names import family_name
 from otel_toolcall_eval.emission.providers import Providers, build_providers, own_resource

@@ -20,6 +20,8 @@ from otel_toolcall_eval.settings.service import (
     Emit,
     Export,
     Intake,
+    Journal,
+    JournalSync,
     Listen,
     Listener,
     Log,
@@ -66,6 +68,7 @@ def test_the_sidecars_defaults_are_the_designs() -> None:
             decisions_ns=3600 * SECOND_NS,
         ),
         intake=Intake(max_request_bytes=64 * MIB, queue_bytes=64 * MIB),
+        journal=Journal(path=None, sync=JournalSync.INTERVAL),
         export=Export(enabled=True, endpoint=None, protocol=None),
         emit=Emit(metrics=True, events=True, spans=True),
         show_values=ShownValues.OFF,
@@ -122,6 +125,7 @@ limits:
   decision_cache_ttl: 6
   max_request_bytes: 7MiB
   queue_bytes: 8MiB
+journal: {path: state/journal.db, sync: ack}
 export: {otlp: {endpoint: "http://collector:4318", protocol: http/protobuf}}
 emit: {metrics: false, events: false, spans: false}
 explain: {values: clip}
@@ -167,6 +171,7 @@ def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
             num_traces=1, limit_bytes=2 * MIB, maximum_trace_size_bytes=3072, span_limit=4, decisions=5, decisions_ns=6 * SECOND_NS
         ),
         intake=Intake(max_request_bytes=7 * MIB, queue_bytes=8 * MIB),
+        journal=Journal(path=tmp_path / "state/journal.db", sync=JournalSync.ACK),
         export=Export(enabled=True, endpoint="http://collector:4318", protocol=OtlpProtocol.HTTP),
         emit=Emit(metrics=False, events=False, spans=False),
         show_values=ShownValues.CLIP,

@@ -88,9 +88,9 @@ class Sink:
 
 def intake(sink: Sink, forward: Forwarding | None) -> OtlpIntake:
     return OtlpIntake(
-        sink=sink,  # type: ignore[arg-type]  # promises are the journal's, and None is taken for one that is kept
+        sink=sink,
         projection=Projection,
-        logs=sink,  # type: ignore[arg-type]
+        logs=sink,
         forward=forward,
         shedder=sink,
     )
@@ -118,7 +118,7 @@ def test_a_request_of_which_every_span_is_rejected_is_passed_on_all_the_same() -
     forward = Forwarding()
     body = request_of(numbered(1, end_time_unix_nano=0)).SerializeToString()
     reply = intake(Sink(), forward).take(body, Encoding.PROTOBUF, Signal.TRACES, transport="grpc")
-    assert b"without an end time" in reply
+    assert b"without an end time" in reply[0]
     assert forward.steps == [("commit", True)]
 
 
@@ -175,7 +175,7 @@ def test_without_a_downstream_a_full_worker_refuses_and_metrics_are_ignored() ->
         made.take(TRACES, Encoding.PROTOBUF, Signal.TRACES, transport="grpc")
     assert sink.shed_requests == []
     assert not made.wants(Signal.METRICS)
-    assert made.take(b"\xff", Encoding.PROTOBUF, Signal.METRICS, transport="grpc") == b""
+    assert made.take(b"\xff", Encoding.PROTOBUF, Signal.METRICS, transport="grpc") == (b"", None)
 
 
 @pytest.mark.parametrize("outcome", ["kept", "broken", "cancelled"])

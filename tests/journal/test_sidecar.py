@@ -1,0 +1,83 @@
+"""A sidecar with a journal, in this process: what it says of itself, and what a start that fails leaves."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.journal.store import Sync
+from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.sidecar import Sidecar
+from tests.fakes import span
+from tests.journal.lives import Life
+from tests.journal.test_failures import full
+from tests.sidecar_process import get, post
+from tests.test_sidecar import otlp, otlp_span
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from otel_toolcall_eval.settings.service import Settings
+
+PREFIX = "OTEL_TOOLCALL_EVAL_"
+
+
+def settings(path: Path, *, grpc: str = "127.0.0.1:0") -> Settings:
+    environ = {"JOURNAL_PATH": str(path), "JOURNAL_SYNC": "ack", "LISTEN_GRPC": grpc, "LISTEN_HTTP": "127.0.0.1:0"}
+    return load_settings(None, {f"{PREFIX}{name}": value for name, value in environ.items()}, Profile.SIDECAR)
+
+
+def send(sidecar: Sidecar, trace: int, text: str = "") -> int:
+    attributes = [{"key": "gen_ai.tool.call.arguments", "value": {"stringValue": text}}]
+    body = json.dumps(otlp(otlp_span(trace, 1, attributes=attributes))).encode()
+    return post(sidecar.http_address, body, content_type="application/json")[0]
+
+
+def test_full_disk_is_told_to_senders_and_on_the_page_and_both_end_by_themselves(tmp_path: Path) -> None:
+    sidecar = Sidecar(settings(tmp_path / "j"))
+    sidecar.start()
+    try:
+        journal = sidecar.parts.journal
+        assert journal is not None
+        assert send(sidecar, 1) == 200
+        full(journal)
+        trace = 1
+        while (status := send(sidecar, trace := trace + 1, "x" * 50_000)) == 200:
+            assert trace < 100
+        assert status == 503
+        assert get(sidecar.http_address, "/readyz") == (503, b"journal\n")
+        assert get(sidecar.http_address, "/livez") == (200, b"ok\n")
+        full(journal, is_full=False)
+        deadline = time.monotonic() + 30
+        while get(sidecar.http_address, "/readyz")[0] != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert send(sidecar, trace, "x" * 50_000) == 200
+    finally:
+        assert sidecar.stop(timeout_seconds=20)
+
+
+def test_start_that_fails_leaves_the_journal_as_it_was(tmp_path: Path) -> None:
+    life = Life(tmp_path / "j", Sync.ACK)
+    life.send(span(1))
+    life.die()
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SettingsError, match="the port is in use"):
+        Sidecar(settings(tmp_path / "j", grpc=f"127.0.0.1:{taken.getsockname()[1]}")).start()
+    life = Life(tmp_path / "j", Sync.ACK)
+    assert life.pipeline.open_traces == 1
+    life.die()
+
+
+def test_second_sidecar_on_one_journal_does_not_start(tmp_path: Path) -> None:
+    first = Sidecar(settings(tmp_path / "j"))
+    first.start()
+    try:
+        with pytest.raises(SettingsError, match="another process has this journal"):
+            Sidecar(settings(tmp_path / "j"))
+    finally:
+        first.stop(timeout_seconds=20)
