@@ -62,16 +62,18 @@ class Senders:
 
     def __post_init__(self) -> None:
         self._numbers = count(1)
-        self._stop = threading.Event()
+        self._stop, self._abandon = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(send,)) for send in (self._by_http, self._by_grpc)]
 
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> None:
-        """Let each finish the trace that it is at."""
+    def stop(self, *, abandon: bool = False) -> None:
+        """Let each finish the trace that it is at, or give it up."""
         self._stop.set()
+        if abandon:
+            self._abandon.set()
         for thread in self._threads:
             thread.join()
 
@@ -80,6 +82,8 @@ class Senders:
             trace = next(self._numbers)
             for body in requests_of(trace):
                 while not send(body):
+                    if self._abandon.is_set():
+                        return
                     self.resent += 1
                     time.sleep(0.05)
             self.acknowledged.add(trace)
@@ -124,7 +128,7 @@ def killed_again_and_again(folder: Path, kills: int, seed: int) -> None:
                     assert sidecar.terminate() == 0
                 said += sidecar.drained()
     finally:
-        senders.stop()
+        senders.stop(abandon=True)
     with closing(sqlite3.connect(folder / "journal")) as connection:
         assert connection.execute("SELECT count(*) FROM entries").fetchone() == (0,)  # the last one ended cleanly
     by_id: dict[str, set[tuple[object, ...]]] = defaultdict(set)
