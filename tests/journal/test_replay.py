@@ -223,6 +223,19 @@ def test_units_of_one_session_are_each_judged_once(path: Path) -> None:
     life.die()
 
 
+def test_units_that_were_judged_together_are_judged_together_again(path: Path) -> None:
+    # A call beside two agents belongs to neither; beside one agent alone it would be counted to it.
+    life = Life(path, policy=CompletionPolicy(unit=Unit.AGENT_INVOCATION), delivers=False)
+    agents = [each for first in (10, 20) for each in (span(first, parent=1, attributes=AGENT), tool(first + 1, parent=first))]
+    life.send(span(1), *agents, tool(5))
+    life.wait(12)
+    assert [len(report.extraction.calls) for report in life.emitted] == [1, 1]
+    life = next_life(life)
+    assert [len(report.extraction.calls) for report in life.emitted] == [1, 1, 1, 1]
+    assert len(set(verdicts(life.emitted))) == 2
+    life.die()
+
+
 def test_clean_end_leaves_nothing_to_be_taken_up_and_what_was_decided_stays_decided(path: Path) -> None:
     life = Life(path)
     life.send(span(1), tool(2))
@@ -273,8 +286,13 @@ STEPS = ["written", "taken", "judged", "decided", "emitted", ""]
 def operations(spans: list[Span]) -> st.SearchStrategy[list[tuple[str, object]]]:
     part = st.lists(st.sampled_from(range(len(spans))), min_size=1, max_size=4)
     sending = st.tuples(st.just("send"), st.tuples(st.integers(1, 3), part))
-    waiting = st.tuples(st.just("wait"), st.sampled_from([1, 3, 11]))
-    return st.lists(st.one_of(sending, waiting, st.tuples(st.just("kill"), st.sampled_from(STEPS))), max_size=14)
+    waiting = st.tuples(st.just("wait"), st.sampled_from([11, 3]))
+    killing = st.tuples(st.just("kill"), st.sampled_from(STEPS))
+    # What matters is a kill after a verdict that was given on part of the spans, so these come in a row more often than by chance.
+    judged = st.tuples(sending, st.just(("wait", 11)), killing)
+    return st.lists(st.one_of(judged, st.tuples(sending), st.tuples(waiting), st.tuples(killing)), max_size=8).map(
+        lambda groups: [operation for group in groups for operation in group]
+    )
 
 
 def lived(path: Path, script: list[tuple[str, object]], spans: list[Span], policy: CompletionPolicy, *, kills: bool, **how: object) -> Life:
@@ -323,7 +341,8 @@ def play(life: Life, what: str, detail: object, spans: list[Span]) -> None:
 def test_kills_change_no_final_verdict_and_no_verdict_that_was_given(
     tmp_path_factory: pytest.TempPathFactory, spans: list[Span], unit: Unit, compact_bytes: int, data: st.DataObject
 ) -> None:
-    policy = CompletionPolicy(max_revisions=1000, late_span_window_ns=1000 * SECOND_NS, unit=unit)
+    # A kill starts waiting anew, so no time may run out in the one run that does not in the other.
+    policy = CompletionPolicy(max_revisions=1000, late_span_window_ns=1000 * SECOND_NS, wait_after_root_max_ns=200 * SECOND_NS, unit=unit)
     script = data.draw(operations(spans))
     folder = tmp_path_factory.mktemp("lives")
     plain = lived(folder / "a", script, spans, policy, kills=False)
