@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor
     from opentelemetry.trace import TracerProvider
 
+    from otel_toolcall_eval.emitter import Emitter
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
     from otel_toolcall_eval.settings.service import Settings
-    from otel_toolcall_eval.worker import Emitter
 
 HELD_TOO_LONG_SECONDS = 5.0
 """How long after the longest wait for a verdict a root is held that the judging thread has not come to: it hangs."""
@@ -63,7 +63,7 @@ def build_in_process(
     """Build it, and start its thread; ``following`` is the processor that is wrapped, if one is."""
 
     def is_open(trace_id: bytes) -> bool:
-        return worker.pipeline.is_open(trace_id)
+        return worker.pipeline.traces.is_open(trace_id)
 
     emit = settings.emit
     values = ExplainValues(settings.show_values.value)

@@ -148,10 +148,6 @@ class Pipeline:
         self.counts = self.counts.plus(transport, result, rejected=rejected or {})
         return result
 
-    def is_open(self, trace_id: bytes) -> bool:
-        """Tell whether a trace is still to be judged for the first time."""
-        return self._buffer.is_open(trace_id)
-
     def add_logs(self, records: Sequence[LogRecord], *, received: int, now_ns: int, transport: str) -> None:
         """Take in the log records of one request, which held ``received``; spans they say something of may come before or after."""
         self.logs.add(records, received=received, transport=transport, now_ns=now_ns)

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_toolcall_eval.emission.providers import Providers
+    from otel_toolcall_eval.emitter import Emitter
     from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.forwarder import Forwarder
     from otel_toolcall_eval.judging import Evaluators
     from otel_toolcall_eval.receivers import Receivers
     from otel_toolcall_eval.settings.service import Settings
-    from otel_toolcall_eval.worker import Emitter
 
 SECOND_NS = 1_000_000_000
 

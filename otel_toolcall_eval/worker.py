@@ -10,7 +10,7 @@ import threading
 import time
 from concurrent.futures import Future
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.accounts import counts_of
 from otel_toolcall_eval.assembly.shed import Shed
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.accounts import Counts
     from otel_toolcall_eval.assembly.waiting import Waiting
     from otel_toolcall_eval.clock import Clock
+    from otel_toolcall_eval.emitter import Emitter
     from otel_toolcall_eval.journaling import Journal
     from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.score import TraceReport
@@ -44,22 +45,6 @@ ITEM_OVERHEAD_BYTES = 500
 TRACES_AT_A_TIME = 50
 """Judged before the queue is looked at again: some 65 ms. Traces that fall due all at once, a hundred thousand after a pause, would
 otherwise keep senders waiting for minutes."""
-
-
-class Emitter(Protocol):
-    """Creates telemetry out of reports. Called by the worker's thread alone."""
-
-    def emit(self, report: TraceReport) -> None:
-        """Emit one report; must not wait for the network."""
-        ...
-
-    def flush(self, timeout_seconds: float) -> bool:
-        """Send what is emitted; False if that took too long."""
-        ...
-
-    def shutdown(self, timeout_seconds: float) -> None:
-        """Send what is emitted and let go of everything, within the time-out."""
-        ...
 
 
 class Worker:
