@@ -146,9 +146,9 @@ def test_trace_bound_by_id_is_judged_by_what_it_was_bound_to() -> None:
 def test_trace_bound_to_criteria_of_code_is_judged_by_them_and_again_when_it_is_revised() -> None:
     pipe = Pipeline(reader=PlainReader(), evaluators={CountCriteria: NamesEvaluator()}, keep_unbound=True)
     pipe.add([span(1)], now_ns=0, transport="grpc")
-    assert pipe.is_open(span(1).trace_id)
+    assert pipe.traces.is_open(span(1).trace_id)
     (unbound,) = pipe.pop_due(now_ns=10**10)
-    assert (unbound.unbound, pipe.is_open(span(1).trace_id)) == (True, False)
+    assert (unbound.unbound, pipe.traces.is_open(span(1).trace_id)) == (True, False)
     for name in ("first", "second"):
         made = CriteriaSet(name=name, checks=criteria_set().checks, selector=Selector(reach=Reach.NAMED))
         pipe.bind(span(1).trace_id, Bound(sets=(made,)), now_ns=10**10)

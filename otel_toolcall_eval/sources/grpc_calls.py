@@ -37,8 +37,8 @@ _PRESSED_SECONDS = 2.0  # when all calls are taken, the one that has waited long
 _DECODING = 4
 
 
-Handler: TypeAlias = "Callable[[bytes, grpc.ServicerContext], bytes]"
-"""Answers one message."""
+Handler: TypeAlias = "Callable[[bytes, grpc.ServicerContext], bytes | Callable[[], bytes]]"
+"""Answers one message: at once, or by what may wait, while other messages are decoded."""
 
 Refuse: TypeAlias = "Callable[[IntakeError, grpc.ServicerContext], NoReturn]"
 """Ends a call with an error."""
@@ -139,7 +139,8 @@ class Calls:
                 self._refuse(OverloadedError(where="receiver", what=what, fix="resend after a delay"), context)
             held = len(message)
             with self._decoding:
-                return handler(message, context)
+                answer = handler(message, context)
+            return answer if isinstance(answer, bytes) else answer()
         finally:
             self.leave(held)
 

@@ -27,6 +27,9 @@ from otel_toolcall_eval.wire.services import GRPC_SERVICES
 from otel_toolcall_eval.wire.unpacking import gunzip, is_packed, too_large
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.sources.server_tls import ServerTls
     from otel_toolcall_eval.sources.sink import Refused
@@ -157,12 +160,11 @@ class GrpcReceiver:
             ("grpc.keepalive_permit_without_calls", 1),
         ]
 
-    def _answer(self, signal: Signal, message: bytes, context: grpc.ServicerContext) -> bytes:
+    def _answer(self, signal: Signal, message: bytes, context: grpc.ServicerContext) -> bytes | Callable[[], bytes]:
         try:
             body = self._unpacked(message) if self._intake.wants(signal) else b""
             reply, done = self._intake.take(body, Encoding.PROTOBUF, signal, transport=TRANSPORT)
-            wait_for(done, TRANSPORT)
-            return reply  # noqa: TRY300 - what follows ends in an exception of gRPC's
+            return reply if done is None else partial(self._when_done, done, reply, context)
         except IntakeError as error:
             self._refuse(error, context)
         except Exception as error:  # noqa: BLE001 - gRPC would send the exception's text, which may hold what was sent
@@ -171,6 +173,14 @@ class GrpcReceiver:
             )
             self._refused(TRANSPORT, "internal")
             context.abort(grpc.StatusCode.INTERNAL, "internal error")
+
+    def _when_done(self, done: Future[None], reply: bytes, context: grpc.ServicerContext) -> bytes:
+        """Return the answer once what it says is true."""
+        try:
+            wait_for(done, TRANSPORT)
+        except IntakeError as error:
+            self._refuse(error, context)
+        return reply
 
     def _unpacked(self, message: bytes) -> bytes:
         if is_packed(message):

@@ -14,10 +14,8 @@ RECEIPT_SECONDS = 8.0
 """Senders give up after 10 s. One that is told before that sends again, and what was taken in after all is known by its span IDs."""
 
 
-def wait_for(done: Future[None] | None, transport: str) -> None:
+def wait_for(done: Future[None], transport: str) -> None:
     """Wait on this thread; raises OverloadedError if it was refused, or is not done in time."""
-    if done is None:
-        return
     try:
         done.result(RECEIPT_SECONDS)
     except TimeoutError:
