@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.assembly.open_trace import judged_root
-from otel_toolcall_eval.binding import Binder, recorded_input
+from otel_toolcall_eval.binding import Binder, BoundTraces, recorded_input
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import Check, CriteriaSet, OrderCriteria, Reach, Selector
 from otel_toolcall_eval.model.trace import Span, Trace, Trigger
@@ -148,3 +148,16 @@ def test_projection_asks_for_what_selectors_read() -> None:
 def test_service_name_that_is_no_text_selects_nothing_and_harms_nothing() -> None:
     odd = span(1, resource={"service.name": {"not": "text"}})
     assert bound([set_of("it", Selector(reach=Reach.MATCHED, services=frozenset({"svc"})))], odd) == []
+
+
+def test_what_is_bound_to_a_trace_is_taken_once_and_by_each_of_its_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otel_toolcall_eval.binding.MAX_BOUND_TRACES", 2)
+    whole = Trace(trace_id=b"1" * 16, spans=(), root=None, trigger=Trigger.ROOT_SPAN)
+    unit = replace(whole, unit_span_id=b"u" * 8)
+    bound = BoundTraces()
+    for name in ("a", "b"):
+        bound.bind(whole.trace_id, Bound(names=(name,)))
+    assert [bound.of(each).names for each in (unit, unit, whole, whole, unit)] == [("a", "b"), ("a", "b"), ("a", "b"), (), ()]
+    for first in (b"1", b"2", b"3"):
+        bound.bind(first * 16, Bound(names=("a",)))
+    assert [bound.of(replace(whole, trace_id=first * 16)).names for first in (b"1", b"2", b"3")] == [(), ("a",), ("a",)]
