@@ -17,7 +17,7 @@ from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from tests.emission.sinks import Received, grpc_sink, http_sink, plain
 from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream, until
 from tests.sidecar_process import RunningSidecar, get, post, running_sidecar, send_json
-from tests.sources.receivers import call
+from tests.sources.receivers import JSON, call
 from tests.test_sidecar import TOKYO, otlp, otlp_span, play, verdicts
 from tests.wire.otlp_requests import numbered, request_of
 from tests.wire.test_cut_roots import UNKNOWN
@@ -164,41 +164,23 @@ def test_forwarding_goes_on_while_judging_is_behind_and_no_verdict_is_false() ->
     spans = [otlp_span(5, number, parent=1 if number > 1 else None, attributes=named) for number in range(1, 400)]
     request = json.dumps(otlp(*spans)).encode()
     with http_downstream(behaviour) as port:
-        # A queue of one byte takes one request at a time; eight senders at once offer more than that.
         environ = forwarding_to(f"http://127.0.0.1:{port}", FORWARD_PROTOCOL="http/protobuf", LIMITS_QUEUE_BYTES="1")
-        with running_sidecar("--criteria", str(EVALUATIONS), environ=environ, quiet="3s") as sidecar:
-            command = [sys.executable, "-c", _SENDERS, f"http://{sidecar.http}/v1/traces"]
-            for _ in range(8):
-                subprocess.run(command, input=request, check=True, timeout=WAIT_SECONDS * 4)
-                if counted(sidecar, "spans_shed_total", transport="http/json"):
-                    break
+        held = ("-m", "tests.e2e.held_sidecar", "judging")  # its queue has room for one request
+        with running_sidecar("--criteria", str(EVALUATIONS), environ=environ, program=held) as sidecar:
+            assert [post(sidecar.http, request, content_type=JSON)[0] for _ in range(3)] == [200] * 3
+            until(lambda: len(behaviour.got) == 3, "all requests")
+            sidecar.process.send_signal(signal.SIGUSR1)  # judges from here on
             found = verdicts(sidecar, 4)
-            until(lambda: counted(sidecar, "forward_requests_total", result="delivered") == len(behaviour.got), "all requests")
+            until(lambda: counted(sidecar, "forward_requests_total", result="delivered") == 3, "the count of all requests")
             received = counted(sidecar, "spans_received_total", transport="http/json")
             parts = {name: counted(sidecar, f"spans_{name}_total", transport="http/json") for name in WHERE_TO}
             sidecar.terminate()
     assert set(behaviour.bodies) == {request}
-    assert parts["shed"] > 0
-    assert received == sum(parts.values()) == len(behaviour.got) * 399
+    assert parts["shed"] == 2 * 399
+    assert received == sum(parts.values()) == 3 * 399
     assert {(record["label"], record["completeness"]) for record in found} == {("inconclusive", "partial")}
 
 
-_SENDERS = """
-import sys, threading, urllib.request
-body = sys.stdin.buffer.read()
-failed = []
-def send():
-    for _ in range(12):
-        request = urllib.request.Request(sys.argv[1], body, {"Content-Type": "application/json"})
-        if urllib.request.urlopen(request).status != 200:
-            failed.append(1)
-threads = [threading.Thread(target=send) for _ in range(8)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-sys.exit(len(failed))
-"""
 WHERE_TO = ("relevant", "ignored", "duplicate", "conflict", "rejected", "shed")
 
 

@@ -131,8 +131,8 @@ class SpanSource(SpanProcessor):
         """Do the same; False if it was dropped, or is none that is judged."""
         try:
             context = span.context
-            if context is None:
-                return False
+            if context is None or isinstance(span, SdkSpan):  # among the news an SDK span is one that starts; a processor may hand it on
+                return isinstance(span, SdkSpan) and self.keep_ending(span)
             news = self._news
             waiting = len(news)
             if waiting < self._look_at:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from opentelemetry import trace as otel_trace
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import Span as SdkSpan
     from opentelemetry.trace import Link, SpanKind, Tracer, TraceState
     from opentelemetry.util.types import Attributes
 
@@ -162,6 +163,16 @@ def test_exception_event_and_status_are_kept(sink: ListSink, tracer: Tracer) -> 
     (span,) = sink.spans
     assert (span.status, span.status_message) == (2, "ValueError: boom")
     assert [(event.name, event.attributes["exception.type"]) for event in span.events] == [("exception", "ValueError")]
+
+
+def test_span_that_another_processor_hands_on_as_it_is_has_ended_too(sink: ListSink, source: SpanSource, tracer: Tracer) -> None:
+    span = cast("SdkSpan", tracer.start_span("root"))
+    span.end()
+    for _ in range(2):  # not the readable copy that the SDK makes
+        source.on_start(span)
+        source.on_end(span)
+    assert [found.name for found in sink.spans] == ["root"] * 3
+    assert sink.open_spans[-1] == 0
 
 
 def test_remote_parent_makes_a_root(sink: ListSink, tracer: Tracer) -> None:
