@@ -130,7 +130,8 @@ class Binder:
                 for criteria_set in self._sets
                 if criteria_set.selector.reach is Reach.FALLBACK and _conditions_hold(criteria_set.selector, facts)
             ]
-        return Binding(sets=(*chosen, *bound.sets), unknown=tuple(sorted(facts.names - self._known)))
+        distinct = {(known.name, known.version): known for known in (*chosen, *bound.sets)}  # code may bind what is loaded, too
+        return Binding(sets=tuple(distinct.values()), unknown=tuple(sorted(facts.names - self._known)))
 
     def _gather(self, trace: Trace, agent: str | None, bound: Bound) -> _Facts:
         names = set(bound.names)

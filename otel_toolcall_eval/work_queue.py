@@ -69,6 +69,10 @@ MAX_SHED_TRACES = 100_000
 """Traces that are noted as shed between two looks of the worker: some 10 MB. Beyond it requests are refused after all."""
 
 
+MAX_WAITING = 200_000
+"""Items that may wait when one without weight is added; requests alone are bounded by their bytes, and are never so many by default."""
+
+
 class WorkQueue:
     """A bounded queue that also knows when what was put in has been dealt with."""
 
@@ -126,11 +130,12 @@ class WorkQueue:
             self._add(request)
 
     def put_aside(self, item: Question | BindRequest | Look) -> bool:
-        """Let wait what is no telemetry, and has no weight; False if the service is stopping."""
+        """Let wait what is no telemetry, and has no weight; False if the service is stopping, or far too much waits already."""
         with self._changed:
-            if not self._stopping:
+            taken = not self._stopping and len(self._items) < MAX_WAITING
+            if taken:
                 self._add(item)
-            return not self._stopping
+            return taken
 
     def put_shed(self, shed: Shed) -> bool:
         """Let a note of what was passed on wait, beyond the bound; False if the service is stopping, or there are too many traces."""

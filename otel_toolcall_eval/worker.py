@@ -186,8 +186,13 @@ class Worker:
         self._queue.feed = feed
 
     def bind(self, trace_id: bytes, bound: Bound) -> None:
-        """Judge a trace by these criteria, too. Takes effect in turn with the spans that are offered before and after."""
-        self._queue.put_aside(BindRequest(trace_id=trace_id, bound=bound))
+        """Judge a trace by these criteria, too. Takes effect in turn with the spans that are offered before and after.
+
+        Raises:
+            OverloadedError: the worker is stopping, or far behind; the trace is not bound.
+        """
+        if not self._queue.put_aside(BindRequest(trace_id=trace_id, bound=bound)):
+            raise OverloadedError(where="bind", what="the service is stopping or too busy", fix="bind the trace again after a moment")
 
     def counts(self) -> Counts:
         """Return what happened since the start: instrument name and attributes to a number. May be called from any thread."""

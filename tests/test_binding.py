@@ -43,6 +43,12 @@ def test_sets_made_in_code_judge_like_named_ones_and_are_never_unknown() -> None
     ]
 
 
+def test_what_code_binds_although_it_is_loaded_judges_once() -> None:
+    loaded = set_of("every", Selector(reach=Reach.EVERY))
+    binding = Binder([loaded]).bind(trace_of(span(1)), agent=None, bound=Bound(sets=(set_of("every", Selector()),)))
+    assert [found.name for found in binding.sets] == ["every"]
+
+
 def test_what_is_bound_twice_is_bound_once() -> None:
     made, other = set_of("made", Selector()), replace(set_of("made", Selector()), version="2")
     assert Bound(names=("a",), sets=(made,)).plus(Bound(names=("b", "a"), sets=(made, other))) == Bound(

@@ -11,6 +11,7 @@ import pytest
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline
 from otel_toolcall_eval.wire.decoded import DecodedTraces
@@ -217,6 +218,17 @@ def test_worker_that_is_too_busy_or_stopping_says_so(worker: Worker) -> None:
         worker.waiting(limit=1, timeout_seconds=TIMEOUT_SECONDS)
     idle.start()
     assert idle.shutdown(TIMEOUT_SECONDS)  # the question that nobody waits for is passed over
+
+
+def test_trace_that_can_not_be_bound_is_refused(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otel_toolcall_eval.work_queue.MAX_WAITING", 1)
+    idle = Worker(Pipeline(reader=PlainReader(), evaluators={}), [])
+    idle.bind(bytes(16), Bound(names=("a",)))
+    with pytest.raises(OverloadedError, match="too busy"):
+        idle.bind(bytes(16), Bound(names=("a",)))
+    worker.shutdown(TIMEOUT_SECONDS)
+    with pytest.raises(OverloadedError, match="stopping"):
+        worker.bind(bytes(16), Bound(names=("a",)))
 
 
 def test_trace_that_can_not_be_judged_costs_only_itself(clock: ManualClock, emitter: ListEmitter) -> None:

@@ -33,7 +33,7 @@ class Downstream:
         timeout_seconds: for one try, from the connection to the answer.
     """
 
-    endpoint: str
+    endpoint: str = field(repr=False)  # it may hold credentials
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     token_file: Path | None = None
     gzip: bool = False
@@ -93,7 +93,7 @@ class Tls:
     context: ssl.SSLContext
     ca: bytes | None
     cert: bytes | None
-    key: bytes | None
+    key: bytes | None = field(repr=False)
 
 
 def tls_of(downstream: Downstream) -> Renewed[Tls]:

@@ -168,6 +168,7 @@ class HeldRoots:
         Returns:
             Whether the judged span is among them, and what leaves.
         """
+        size_bytes = 0 if additions is None else len(repr(additions))  # before the lock, which every intake takes
         with self._lock:
             attached = False
             leaving = []
@@ -179,7 +180,7 @@ class HeldRoots:
                 if held.committed:
                     leaving.append(self._leaving(held))
             if span_id is not None:
-                self._remember(trace_id, span_id, additions if attached else None)
+                self._remember(trace_id, _Said(span_id, additions, size_bytes) if attached else _Said(span_id, None, 0))
             return attached, leaving
 
     def expire(self) -> Sequence[Leaving]:
@@ -229,9 +230,8 @@ class HeldRoots:
         """Return under which key is remembered what was said: of a trace once and for all, of agent runs one by one."""
         return trace_id + span_id if self._by_unit else trace_id
 
-    def _remember(self, trace_id: bytes, span_id: bytes, additions: Additions | None) -> None:
-        key = self._key(trace_id, span_id)
-        said = _Said(span_id, additions, 0 if additions is None else len(repr(additions)))
+    def _remember(self, trace_id: bytes, said: _Said) -> None:
+        key = self._key(trace_id, said.span_id)
         known = self._said.get(key)
         if known is not None and known.additions is not None:
             return  # a revision goes out on a span of its own, and the root stays as it was sent

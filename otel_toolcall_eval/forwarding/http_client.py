@@ -68,9 +68,19 @@ class HttpClient:
     def start(self) -> None:
         """Start the loop; connections come with the first request."""
         started: Future[None] = Future()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(started)), name="otlp-forward-http", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(started,), name="otlp-forward-http", daemon=True)
         self._thread.start()
         started.result()
+
+    def _run(self, started: Future[None]) -> None:
+        serving = self._serve(started)
+        try:
+            asyncio.run(serving)
+        except BaseException as error:  # belongs to whoever waits for the start: no file is left for a loop, for example
+            serving.close()
+            if started.done():
+                raise
+            started.set_exception(error)
 
     def send(self, parcel: Parcel) -> Outcome:
         """Send one parcel and wait for the answer."""

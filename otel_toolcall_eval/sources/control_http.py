@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 TRANSPORT = "control"
 
+MAX_CONNECTIONS = 32
+"""Open at a time: test harnesses, not every sender."""
+
 MAX_BODY_BYTES = 64 << 10
 MAX_NAMES = 100
 MAX_NAME_CHARACTERS = 256
@@ -88,6 +91,7 @@ class ControlListener(HttpListener):
             port=port,
             port_option=port_option,
             thread_name="control-http",
+            max_connections=MAX_CONNECTIONS,
             refused=partial(refused, TRANSPORT),
             tls=tls,
         )

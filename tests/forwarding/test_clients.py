@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import grpc
 import pytest
+import trustme
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.forwarding.delivery import Delivered, Outcome, Parcel, Refused, TryAgain
-from otel_toolcall_eval.forwarding.downstream import Downstream, Token
+from otel_toolcall_eval.forwarding.downstream import Downstream, Token, tls_of
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
 from otel_toolcall_eval.wire.replies import Encoding, Signal, export_reply
@@ -317,3 +319,23 @@ def test_addresses() -> None:
     downstream = Downstream(endpoint="https://user:pass@[::1]/x", headers={"authorization": "s3cret"})
     assert (downstream.authority, downstream.shown, downstream.is_tls) == ("[::1]:4317", "https://[::1]/x", True)
     assert "s3cret" not in repr(downstream)
+    assert "pass@" not in repr(downstream)
+
+
+def test_private_key_shows_in_no_repr(tmp_path: Path) -> None:
+    made = trustme.CA().issue_cert("localhost")
+    made.private_key_pem.write_to_path(tmp_path / "key.pem")
+    made.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    tls = tls_of(Downstream(endpoint="https://localhost", cert_file=tmp_path / "cert.pem", key_file=tmp_path / "key.pem")).value
+    assert tls.key == made.private_key_pem.bytes()
+    assert "PRIVATE KEY" not in repr(tls)
+
+
+def test_client_that_can_not_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_file_left() -> NoReturn:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr("asyncio.new_event_loop", no_file_left)
+    monkeypatch.setattr("asyncio.events.new_event_loop", no_file_left)
+    with pytest.raises(OSError, match="too many open files"):
+        HttpClient(Downstream(endpoint="http://localhost:1")).start()
