@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+_PREFIX = "OTEL_TOOLCALL_EVAL_"
+
 PROVIDERS = ("tracer_provider", "meter_provider", "logger_provider")
 OPTIONS = ("criteria", "settings_file", *PROVIDERS)
 LOADERS_OPTIONS = frozenset({"skip_dep_check", "raise_exception_on_conflict"})
@@ -80,6 +82,7 @@ class ToolCallEvalInstrumentor:
         if unknown:
             _logger.warning("toolcall_eval: %s has no effect; its options are %s", ", ".join(map(repr, unknown)), ", ".join(OPTIONS))
         if not _says_what_to_judge(options):
+            _tell_of_variables_without_effect()
             return
         try:
             self._instrument(options)
@@ -133,6 +136,15 @@ class ToolCallEvalInstrumentor:
 def _says_what_to_judge(options: Mapping[str, object]) -> bool:
     named = any(os.environ.get(name, "").strip() for name in (OTEL_TOOLCALL_EVAL_CRITERIA, OTEL_TOOLCALL_EVAL_CONFIG))
     return named or bool(options.get("criteria") or options.get("settings_file"))
+
+
+def _tell_of_variables_without_effect() -> None:
+    """Warn of variables of ours, as after a slip in the name of the one that counts; they alone switch nothing on."""
+    without_effect = sorted(name for name, text in os.environ.items() if name.startswith(_PREFIX) and text.strip())
+    if without_effect:
+        _logger.warning(
+            "toolcall_eval: %s alone switch nothing on; name criteria with %s", ", ".join(without_effect), OTEL_TOOLCALL_EVAL_CRITERIA
+        )
 
 
 def put_first(provider: object, processor: SpanProcessor) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 TOLD_SERVICES = 100
+TOLD_NAMES = 100
 SHOWN_CHARS = 200
 
 
@@ -25,6 +26,7 @@ class Notices:
         self.failures = 0
         self._failing: set[tuple[str, str]] = set()
         self._unbound_services: set[str] = set()
+        self._unknown_names: set[str] = set()
 
     def failed(self, part: object, error: Exception) -> None:
         """Count a failure, and log the first one of each part and kind. The message may hold users' data, so it stays out."""
@@ -34,7 +36,23 @@ class Notices:
             self._failing.add(episode)
             _logger.error("a part failed and was passed over; please report it", extra={"part": episode[0], "error_type": episode[1]})
 
-    def unbound(self, report: TraceReport, *, criteria: int) -> None:
+    def decided(self, report: TraceReport, *, criteria: int) -> None:
+        """Tell what is likely a slip in a name; ``criteria`` is the number of loaded ones."""
+        self._unknown(report)
+        self._unbound(report, criteria)
+
+    def _unknown(self, report: TraceReport) -> None:
+        """Log, once for each name, that a trace asks for criteria that nobody loaded."""
+        for name in report.unknown_criteria:
+            shown = name[:SHOWN_CHARS]
+            if shown not in self._unknown_names and len(self._unknown_names) < TOLD_NAMES:
+                self._unknown_names.add(shown)
+                _logger.warning(
+                    "a trace asks for criteria that are not loaded; mend the name where it is set, or load a file that has it",
+                    extra={"asked_for": shown},
+                )
+
+    def _unbound(self, report: TraceReport, criteria: int) -> None:
         """Log, once for each service, that nothing judges its traces: the likeliest reason is a typo in a name."""
         span = report.judged_span
         if not report.unbound or span is None or not criteria:

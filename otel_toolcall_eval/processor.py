@@ -77,8 +77,11 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
             tracer_provider: gets a span with the verdicts as its events, where the root can't carry them; the global one by default.
 
         Raises:
-            SettingsError: settings or criteria can't be used; names all that is wrong.
+            SettingsError: settings or criteria can't be used, or ``next`` is no span processor; names all that is wrong.
         """
+        if next is not None and not all(hasattr(next, hook) for hook in ("on_start", "on_end", "force_flush", "shutdown")):
+            what, fix = "this is no span processor", "wrap the exporter in one: next=BatchSpanProcessor(exporter)"
+            raise SettingsError(where="next", what=what, fix=fix)
         paths = [criteria] if isinstance(criteria, str | os.PathLike) else list(criteria)
         settings = load_settings(Path(settings_file) if settings_file else None, os.environ, Profile.IN_PROCESS)
         if paths:

@@ -270,7 +270,7 @@ class Worker:
                     emitter.emit(report)
                 except Exception as error:  # noqa: BLE001 - the next emitter and the next trace go on
                     self._notices.failed(emitter, error)
-            self._notices.unbound(report, criteria=len(self.pipeline.criteria))
+            self._notices.decided(report, criteria=len(self.pipeline.criteria))
         for fault in self.pipeline.take_faults():
             self._notices.failed(self.pipeline, fault)
 

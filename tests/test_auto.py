@@ -147,6 +147,12 @@ def test_an_agent_is_left_alone_otherwise_and_pays_for_three_small_modules_at_mo
     assert ended.said.splitlines() == [line for line in ended.said.splitlines() if line.startswith(("processors:", "ours:"))]
 
 
+def test_a_slip_in_the_variable_that_names_criteria_is_told(tmp_path: Path) -> None:
+    ended = run(tmp_path, variables={"OTEL_TOOLCALL_EVAL_CRITERA": "policy.yaml"})
+    assert_untouched(ended)
+    assert "OTEL_TOOLCALL_EVAL_CRITERA alone switch nothing on; name criteria with OTEL_TOOLCALL_EVAL_CRITERIA" in ended.said
+
+
 @pytest.mark.parametrize(
     ("criteria", "told"),
     [

@@ -16,7 +16,7 @@ from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogR
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_toolcall_eval import CriteriaError, SettingsError, ToolCallEvalSpanProcessor
@@ -156,6 +156,11 @@ def test_open_trace_is_judged_at_shutdown(agent: Agent) -> None:
     root.end()
     agent.provider.shutdown()
     assert len(agent.logs.get_finished_logs()) == 4
+
+
+def test_what_is_no_processor_can_not_be_wrapped() -> None:
+    with pytest.raises(SettingsError, match=r"next: this is no span processor; wrap the exporter in one: next=Batch"):
+        ToolCallEvalSpanProcessor(next=ConsoleSpanExporter())  # type: ignore[arg-type] # a user's slip
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,16 @@ def test_service_that_nothing_judges_is_named_once(clock: ManualClock, emitter: 
     assert [record.__dict__["service"] for record in caplog.records] == ["a", "b", "{'not': 'text'}"]
 
 
+def test_criteria_that_a_trace_asks_for_and_nobody_loaded_are_named_once(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], clock=clock)
+    worker.start()
+    with caplog.at_level(logging.WARNING):
+        for number in (1, 2):
+            worker.offer_spans([span(1, trace=number, attributes={"toolcall_eval.criteria": "refund_polcy"})], transport="test")
+        worker.shutdown(TIMEOUT_SECONDS)
+    assert [record.__dict__["asked_for"] for record in caplog.records] == ["refund_polcy"]
+
+
 def test_flush_does_not_wait_for_a_thread_that_is_gone(worker: Worker) -> None:
     worker.shutdown(TIMEOUT_SECONDS)
     assert worker.flush(TIMEOUT_SECONDS) is True

@@ -18,9 +18,9 @@ _TELLING_FAILURES: Final = 2  # one alone is a connection that was closed while 
 class Episodes:
     """Remembers what was told. Any thread."""
 
-    def __init__(self, shown: str) -> None:
+    def __init__(self, shown: str, *, protocol: str) -> None:
         """Start with nothing told; ``shown`` is the downstream's address, without credentials."""
-        self._fields = {"endpoint": shown}
+        self._fields = {"endpoint": shown, "protocol": protocol}
         self._lock = threading.Lock()
         # Guarded by _lock:
         self._told: set[str] = set()
@@ -59,7 +59,7 @@ class Episodes:
         """Note a request that has to be sent again."""
         if in_a_row >= _TELLING_FAILURES and self._begins("failing"):
             _logger.warning(
-                "the downstream can't be reached, or takes nothing; requests wait and are tried again",
+                "the downstream can't be reached, or takes nothing; requests wait and are tried again; see forward.endpoint and .protocol",
                 extra={**self._fields, "status": code},
             )
 
@@ -79,7 +79,8 @@ class Episodes:
         """Tell what could not be sent before the end."""
         if requests:
             _logger.error(
-                "requests that senders had been answered for could not be passed on before the end; raise completion.shutdown_timeout",
+                "requests that senders had been answered for could not be passed on before the end; "
+                "check that the downstream can be reached, or raise completion.shutdown_timeout",
                 extra={**self._fields, "requests": requests},
             )
 

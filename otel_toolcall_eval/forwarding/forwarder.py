@@ -68,7 +68,7 @@ class Forwarder:
         self._queue = ForwardQueue(
             limit_bytes=queue_bytes, max_elapsed_ns=round(max_elapsed_seconds * 1e9), clock=clock, random=random.random
         )
-        self._episodes = Episodes(client.shown)
+        self._episodes = Episodes(client.shown, protocol="http/protobuf" if client.takes_json else "grpc")
         self._senders: list[threading.Thread] = []
         self._stopped: bool | None = None
 
