@@ -234,11 +234,14 @@ class Worker:
 
     def _take_all(self, requests: Iterable[WorkItem]) -> None:
         """Take in whole requests before asking what is due: half a request must not complete a trace."""
-        for request in requests:
-            try:
-                self._take(request)
-            except Exception as error:  # noqa: BLE001 - a bug of ours; the thread has to outlive it, or every later trace is lost
-                self._notices.failed(self.pipeline, error)
+        try:
+            for request in requests:
+                try:
+                    self._take(request)
+                except Exception as error:  # noqa: BLE001 - a bug of ours; the thread has to outlive it, or every later trace is lost
+                    self._notices.failed(self.pipeline, error)
+        except Exception as error:  # noqa: BLE001 - the same where they come from; what it had not given yet comes next time, or is lost
+            self._notices.failed(self, error)
 
     def _judge_due(self, *, at_least_ns: int) -> bool:
         """Judge what is due; False if there is more, but requests wait, too, and judging had its share of the time."""

@@ -16,7 +16,7 @@ from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline
 from otel_toolcall_eval.wire.decoded import DecodedTraces
 from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
-from otel_toolcall_eval.work_queue import WorkQueue
+from otel_toolcall_eval.work_queue import NoFeed, WorkQueue
 from otel_toolcall_eval.worker import TRACES_AT_A_TIME, Worker
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, PlainSurvey, span
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Span, Value
+    from otel_toolcall_eval.work_items import WorkItem
 
 TIMEOUT_SECONDS = 20.0
 
@@ -178,6 +179,27 @@ def test_failing_parts_are_passed_over_counted_and_logged_once_without_their_mes
     assert len(caplog.records) == 3
     assert "secret" not in caplog.text
     assert worker.counts()["toolcall_eval.failures", ()] == 5
+
+
+def test_thread_outlives_news_that_can_not_be_read(worker: Worker, clock: ManualClock, emitter: ListEmitter) -> None:
+    class Feed(NoFeed):
+        broken = True
+
+        def take(self, count: int) -> Iterator[WorkItem]:
+            del count
+            if self.broken:
+                self.broken = False
+                raise RuntimeError
+            yield from ()
+
+    worker.attach(Feed())
+    worker.look()
+    assert worker.flush(TIMEOUT_SECONDS)
+    worker.offer_spans([span(1)], transport="test")
+    clock.ns = 10 * SECOND_NS
+    assert worker.flush(TIMEOUT_SECONDS)
+    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert ([report.trace_id for report in emitter.reports], worker.failures) == ([span(1).trace_id], 1)
 
 
 def test_flush_reports_an_emitter_that_could_not_send(clock: ManualClock) -> None:

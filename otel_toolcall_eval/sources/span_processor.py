@@ -169,7 +169,7 @@ class SpanSource(SpanProcessor):
 
     def take(self, count: int) -> Iterator[WorkItem]:
         """Return so much news as requests; for the judging thread."""
-        lost, self._lossy = self._lossy, set()
+        lost = (self._lossy.pop() for _ in range(len(self._lossy)))  # never iterated or swapped: hooks add to it meanwhile
         yield from self._reader.read(self._some_news(count), lost=lost)
 
     def turn_is_over(self) -> None:

@@ -228,6 +228,28 @@ def test_more_news_than_may_wait_is_dropped_and_counted_and_its_trace_is_never_c
     assert [span.name for span in sink.spans][-1] == "next"
 
 
+def test_hook_may_note_a_loss_while_the_judging_thread_takes_the_others(
+    sink: ListSink, source: SpanSource, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_processor, "MAX_NEWS", span_processor.LOOK_AT)
+    roots = [tracer.start_span("root") for _ in range(span_processor.LOOK_AT)]
+    for root in roots[:2]:
+        root.end()
+    lossy = source._lossy  # noqa: SLF001 - a hook that is interrupted holds it, and adds to it later
+    start, later = OpenSpans.start, roots[2].get_span_context().trace_id
+
+    def interrupted(self: OpenSpans, trace_id: int, span_id: int, *, sampled: bool) -> open_spans.LocalTrace:
+        lossy.add(later)
+        return start(self, trace_id, span_id, sampled=sampled)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenSpans, "start", interrupted)
+        sink.turn()
+    roots[2].end()
+    last = sink.requests[-1]
+    assert (last.open_spans or {})[later.to_bytes(16, "big")] == 1  # the span that was dropped, as it were, while others were taken
+
+
 def test_spans_that_wait_in_great_number_wait_converted(
     sink: ListSink, source: SpanSource, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
