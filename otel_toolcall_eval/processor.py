@@ -111,6 +111,8 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
     def restart_in_child(self) -> None:
         """Begin anew after a fork; called by itself, in the child."""
         self._source.restart_in_child()
+        if self._wrapped is not None:
+            self._wrapped.begin_anew()
         self._restart()
 
     @property

@@ -378,6 +378,32 @@ def test_next_processor_that_fails_does_not_reach_the_application(make: Callable
     assert [span.name for span in agent.beside.get_finished_spans()] == ["root"]
 
 
+def test_fault_of_ours_in_a_hook_costs_no_span(
+    make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = make()
+    message = "the application's own"
+    for owner, name in ((agent.processor._source, "is_judged"), (agent.processor._keeper, "hold")):  # noqa: SLF001 - no span can make them fail
+        with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
+            patch.setattr(owner, name, lambda *_, **__: 1 / 0)
+            with pytest.raises(ValueError, match="own"), agent.tracer.start_as_current_span(name):
+                raise ValueError(message)
+    assert [span.name for span in agent.following.ended] == ["is_judged", "hold"]
+    assert len(caplog.records) == 1
+
+
+def test_root_that_can_not_be_taken_in_is_exported_all_the_same(make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = make()
+    with monkeypatch.context() as patch:
+        patch.setattr(agent.processor._source, "keep", lambda _: False)  # noqa: SLF001 - it takes an overload
+        agent.tracer.start_span("dropped").end()
+    assert [span.name for span in agent.following.ended] == ["dropped"]
+    late = agent.tracer.start_span("late")
+    agent.processor._source.shutdown()  # noqa: SLF001 - of ours alone
+    late.end()
+    assert [span.name for span in agent.following.ended] == ["dropped", "late"]
+
+
 class Hanging(Following):
     """A next processor whose collector is dead."""
 
@@ -469,3 +495,38 @@ def test_later_sdk_still_exports_a_copy_where_the_root_has_no_room_or_the_verdic
     assert [own_events(span) for span in agent.following.wait_for(3)[1:]] in ([[], ["fail"]], [["fail"], []])
     agent.tracer.start_span("nothing judges it").end()
     assert agent.following.wait_for(4)[3].events == ()
+
+
+@pytest.mark.usefixtures("later_sdk")
+def test_fault_of_ours_while_a_root_is_ending_costs_no_span(make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = make()
+    source = agent.processor._source  # noqa: SLF001 - no span can make it fail
+    for owner, name in ((source, "is_judged"), (source._reader, "convert"), (agent.processor._wrapped, "_write")):  # noqa: SLF001
+        with monkeypatch.context() as patch, expect_tool_calls(ONE_SEARCH):
+            patch.setattr(owner, name, lambda *_, **__: 1 / 0)
+            agent.tracer.start_span(name).end()
+    ended = {span.name: own_events(span) for span in agent.following.wait_for(4)}
+    assert (len(agent.following.ended), ended) == (4, {"is_judged": [], "evaluate_tool_calls": ["fail"], "convert": [], "_write": ["fail"]})
+
+
+@pytest.mark.usefixtures("later_sdk")
+def test_roots_whose_end_never_comes_are_forgotten(make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wrapped_next, "MAX_ROOTS", 2)
+    agent = make()
+
+    class Raising(SpanProcessor):
+        def _on_ending(self, span: Span) -> None:
+            if span.name == "lost":
+                raise KeyError(span.name)
+
+    agent.provider.add_span_processor(Raising())
+    wrapped = agent.processor._wrapped  # noqa: SLF001 - the memory can't be seen otherwise
+    assert wrapped is not None
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            agent.tracer.start_span("lost").end()
+        assert 0 < len(wrapped._ending) <= 2  # noqa: SLF001
+    agent.tracer.start_span("root").end()
+    assert [span.name for span in agent.following.wait_for(1)] == ["root"]
+    agent.processor.restart_in_child()
+    assert len(wrapped._ending) == 0  # noqa: SLF001

@@ -11,7 +11,6 @@ Cost of ``on_start`` and ``on_end`` together: no more than of the SDK's batch pr
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -21,7 +20,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace import Span as SdkSpan
 
 from otel_toolcall_eval.model.trace import Span
-from otel_toolcall_eval.sources.news_reader import TRANSPORT, NewsReader
+from otel_toolcall_eval.sources.losses import Losses
+from otel_toolcall_eval.sources.news_reader import NewsReader
 from otel_toolcall_eval.sources.watching import WATCHERS_KEY
 from otel_toolcall_eval.work_items import BindRequest
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.sources.sink import LocalSink
     from otel_toolcall_eval.sources.watching import WatchedTraces
     from otel_toolcall_eval.work_items import WorkItem
-
-_logger = logging.getLogger(__name__)
 
 LOOK_AT: Final = 256
 """News that makes the judging thread come: starts and ends, some hundred spans."""
@@ -88,10 +86,11 @@ class SpanSource(SpanProcessor):
             roots: holds roots back until their verdict, if anything does.
         """
         self._sink = sink
+        self.losses = Losses(sink)
         self._shutdown_seconds = shutdown_seconds
         self._watched = watched
         self._held_roots = roots
-        self._reader = NewsReader(projection=projection, own_scope=own_scope, baggage_key=baggage_key, on_fault=self._complain)
+        self._reader = NewsReader(projection=projection, own_scope=own_scope, baggage_key=baggage_key, on_fault=self.losses.complain)
         self._news: deque[News] = deque()  # any thread appends, the judging thread takes
         self._roots: dict[int, int] = {}  # open local root of each trace, the last if there are several: no other span's end completes it
         self._resting = True  # the judging thread waits for ever, and wants to be asked for a look
@@ -102,8 +101,11 @@ class SpanSource(SpanProcessor):
         self._lossy: set[int] = set()  # traces that lost spans to that
         self.on_root_start: Callable[[SdkSpan], None] = lambda _: None  # hears of each root that starts, in the application's thread
         self._stopped = False
-        self._complained = False
-        self.dropped = 0
+
+    @property
+    def dropped(self) -> int:
+        """Return how much could not be taken in."""
+        return self.losses.count
 
     # The hooks are written for speed: a span context is the tuple that it is typed as, since its properties take five times as long.
 
@@ -121,7 +123,7 @@ class SpanSource(SpanProcessor):
             if self._resting:
                 self._look()
         except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
-            self._complain()
+            self.losses.complain()
 
     def on_end(self, span: ReadableSpan) -> None:
         """Keep the span for the judging thread."""
@@ -143,16 +145,20 @@ class SpanSource(SpanProcessor):
             if root is None or root == context[_SPAN_ID] or self._resting:
                 self._root_may_have_ended(span)
         except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
-            self._complain()
+            self.losses.complain()
             return False
         return True
 
     def keep_ending(self, span: SdkSpan) -> bool:
         """Keep a span that is ending as it stands; its end is not to be kept again. False if it was dropped."""
-        if len(self._news) >= MAX_NEWS or self._stopped:
+        try:
+            if len(self._news) >= MAX_NEWS or self._stopped:
+                return False
+            self._news.append(self._reader.convert(span))
+            self._root_may_have_ended(span)
+        except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
+            self.losses.complain()
             return False
-        self._news.append(self._reader.convert(span))
-        self._root_may_have_ended(span)
         return True
 
     def bind(self, trace_id: bytes, bound: Bound) -> None:
@@ -193,7 +199,7 @@ class SpanSource(SpanProcessor):
             self._sink.look()
             return self._sink.flush(timeout_millis / 1000)
         except Exception:  # noqa: BLE001 - the application must not suffer from a fault of ours
-            self._complain()
+            self.losses.complain()
             return False
 
     def shutdown(self) -> None:
@@ -207,9 +213,9 @@ class SpanSource(SpanProcessor):
             with suppress(IndexError):
                 while True:  # what was too late for the last turn
                     if not isinstance(self._news.popleft(), tuple | SdkSpan | BindRequest):
-                        self._drop("shutdown")
+                        self.losses.drop("shutdown")
         except Exception:  # noqa: BLE001 - the application must not suffer from a fault of ours
-            self._complain()
+            self.losses.complain()
 
     def is_judged(self, span: ReadableSpan) -> bool:
         """Tell whether a verdict may fall on a span: it is sampled, of this process, and not our own."""
@@ -253,7 +259,7 @@ class SpanSource(SpanProcessor):
             self._full = True
             if len(self._lossy) < MAX_ROOTS:
                 self._lossy.add(span.context.trace_id)
-            self._drop("shutdown" if self._stopped else "overloaded")
+            self.losses.drop("shutdown" if self._stopped else "overloaded")
             return False
         self._look()
         sampled = span.context.trace_flags.sampled
@@ -285,16 +291,3 @@ class SpanSource(SpanProcessor):
         trace_id = found.trace_id.to_bytes(16, "big")
         for bound in self._watched.claims(trace_id, context):
             self._news.append(BindRequest(trace_id=trace_id, bound=bound))
-
-    def _drop(self, reason: str) -> None:
-        self.dropped += 1
-        self._sink.refuse(TRANSPORT, reason)
-
-    def _complain(self) -> None:
-        self.dropped += 1
-        with suppress(Exception):
-            self._sink.refuse(TRANSPORT, "internal")
-        if not self._complained:
-            self._complained = True
-            # called from except clauses only, so the traceback is at hand
-            _logger.error("a span could not be taken in; the application is not affected, please report this", exc_info=True)  # noqa: LOG014 - see above

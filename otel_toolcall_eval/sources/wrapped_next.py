@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
+from otel_toolcall_eval.sources.root_keeper import MAX_ROOTS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -86,6 +88,10 @@ class WrappedNext:
         self._ending: dict[int, tuple[HeldRoot, bool]] = {}  # roots between the two hooks, by span ID, and whether verdicts are on them
         self._can_write = endings_can_be_written()
 
+    def begin_anew(self) -> None:
+        """Forget what was ending when this process was forked: it ends in the parent."""
+        self._ending = {}
+
     def on_start(self, span: SdkSpan, parent_context: Context | None = None) -> None:
         """Note that the span is open, and pass it on."""
         self._source.on_start(span, parent_context)
@@ -94,16 +100,22 @@ class WrappedNext:
     def on_ending(self, span: SdkSpan) -> None:
         """Pass it on, and write the verdicts on a root if that can be done and they are there in time."""
         self._next.on_ending(span)
-        if not self._can_write or self._keeper is None or span.end_time is None or not self._may_be_judged(span):
+        if not self._can_write or self._keeper is None or span.end_time is None:
             return
-        held = self._keeper.hold(span, ending=True)
+        held = self._hold(span, ending=True)
         if held is None:
             return
+        if (
+            len(self._ending) >= MAX_ROOTS
+        ):  # roots that never ended, for another processor raised; any other is passed on as where none writes
+            self._ending.clear()
+        span_id = span.get_span_context().span_id
+        self._ending[span_id] = held, False  # first of all: from here on the other hook hands it on, whatever happens in this one
         if not self._source.keep_ending(span):
             self._keeper.release(span)
         report = self._keeper.wait_while_ending(held)
-        written = report is not None and not report.unbound and self._write(span, report)
-        self._ending[span.get_span_context().span_id] = held, written
+        if report is not None and not report.unbound:
+            self._ending[span_id] = held, self._written(span, report)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Pass a span on, a root once there is a verdict or can't be one in time."""
@@ -113,17 +125,33 @@ class WrappedNext:
             if ending is not None:
                 keeper.ended(ending[0], span, written=ending[1])
                 return
-        held = keeper.hold(span) if keeper is not None and self._may_be_judged(span) else None
+        held = self._hold(span)
         if keeper is None or held is None:
             self._next.on_end(span)
             self._source.keep(span)
-        elif self._source.keep(span):
-            keeper.wait(held)
-        else:
+            return
+        if not self._source.keep(span):
             keeper.release(span)
+        keeper.wait(held)  # after a release, too: the root may be this thread's to hand on
 
-    def _may_be_judged(self, span: ReadableSpan) -> bool:
-        return _is_local_root(span) and self._source.is_judged(span)
+    # Faults of ours are caught where they may happen, and not around the waits: what a signal handler raises there is the application's.
+
+    def _hold(self, span: ReadableSpan, *, ending: bool = False) -> HeldRoot | None:
+        """Hold a span if it is a root that verdicts may fall on; None if it is to be handed on at once."""
+        try:
+            if self._keeper is None or not _is_local_root(span) or not self._source.is_judged(span):
+                return None
+            return self._keeper.hold(span, ending=ending)
+        except Exception:  # noqa: BLE001 - an exception here would reach the application, and the span would be lost
+            self._source.losses.complain()
+            return None
+
+    def _written(self, span: SdkSpan, report: TraceReport) -> bool:
+        try:
+            return self._write(span, report)
+        except Exception:  # noqa: BLE001 - see above; a copy carries the verdicts then
+            self._source.losses.complain()
+            return False
 
 
 @cache
