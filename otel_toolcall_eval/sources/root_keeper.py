@@ -94,9 +94,7 @@ class RootKeeper:
     def hold(self, span: ReadableSpan, *, ending: bool = False) -> HeldRoot | None:
         """Hold a root that has ended, or is ending; None if it has to be handed on at once. What was held for too long is handed on."""
         now = time.monotonic()
-        for key, held in tuple(self._held.items()):
-            if now - held.since < self._max_seconds:
-                break
+        while (key := self._held_too_long(now)) is not None:
             self._let_go(key, None)
         held = HeldRoot(span, now)
         held.ending = ending
@@ -154,7 +152,7 @@ class RootKeeper:
 
     def turn_is_over(self) -> None:
         """Let those go about which nothing is to be said, and let nobody wait for what takes longer."""
-        for key, held in tuple(self._held.items()):
+        for key, held in self._all_held().items():
             if held.taken and not self._is_open(key[0].to_bytes(16, "big")):
                 self._let_go(key, None)
             elif held.taken:
@@ -162,7 +160,7 @@ class RootKeeper:
 
     def flush(self, timeout_seconds: float) -> bool:  # noqa: ARG002 - an emitter's
         """Let all go that are held. What is due was judged before; the others' verdicts come too late for who flushes."""
-        for key in tuple(self._held):
+        for key in self._all_held():
             self._let_go(key, None)
         return True
 
@@ -173,6 +171,17 @@ class RootKeeper:
     def release(self, span: ReadableSpan) -> None:
         """Let a root go that the judging thread won't get."""
         self._let_go(_key(span), None)
+
+    def _all_held(self) -> dict[Key, HeldRoot]:
+        """Return a copy of the table. Iterating it instead would fail: a finalizer may end a root in this very thread, lock or no lock."""
+        with self._lock:
+            return self._held.copy()
+
+    def _held_too_long(self, now: float) -> Key | None:
+        with self._lock:
+            key = next(iter(self._held), None)
+            held = None if key is None else self._held.get(key)
+        return None if held is None or now - held.since < self._max_seconds else key
 
     def _let_go(self, key: Key, report: TraceReport | None) -> None:
         with self._lock:
