@@ -84,11 +84,11 @@ def build_in_process(
         tracer_provider if emit.spans else None,
         explain_values=values,
         judged_span_is_remote=False,
-        carried=(lambda _: False) if keeper is None else keeper.carries,
+        roots=keeper,
     )
     watched = WatchedTraces(lambda: worker.pipeline.criteria)
     # The root leaves after its log events, and who waits for a verdict hears of it when all is out.
-    emitters: list[Emitter] = [emitter for emitter in (metrics, events, keeper, watched) if emitter is not None]
+    emitters: list[Emitter] = [emitter for emitter in (metrics, events, watched) if emitter is not None]
     worker = Worker(
         build_pipeline(settings, criteria, keep_unbound=True),
         emitters,

@@ -157,7 +157,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
         deadline = time.monotonic() + timeout_millis / 1000
         flushed = self._source.force_flush(timeout_millis)
         if self._keeper is not None:
-            self._keeper.flush(0.0)
+            self._keeper.flush()
         if self._flusher is not None:
             flushed = self._flusher.flush(max(0.0, deadline - time.monotonic())) and flushed
         return flushed
@@ -168,7 +168,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
         self._source.shutdown()
         following, self._next = self._next, None
         if self._keeper is not None:
-            self._keeper.shutdown(0.0)
+            self._keeper.flush()
         if following is not None:
             attempt = Attempt(following.shutdown, name="shutdown")
             if not attempt.started:  # the interpreter is going down, and starts no thread any more

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import Span
     from opentelemetry.trace import Tracer
 
+    from otel_toolcall_eval.model.score import TraceReport
+
 RESULT = "gen_ai.evaluation.result"
 LONG_SECONDS = 30.0
 
@@ -298,6 +300,26 @@ def test_flush_lets_go_of_what_is_held_and_the_verdict_goes_on_a_span_of_ours(ma
     assert [(span.name, own_events(span)) for span in spans[1:]] == [("child", []), ("evaluate_tool_calls", ["fail"])]
 
 
+def test_flush_while_verdicts_go_out_leaves_them_on_the_root_or_on_a_span_of_ours(
+    make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = make()
+    keeper, let_go = agent.processor._keeper, root_keeper.RootKeeper._let_go  # noqa: SLF001 - threads would meet there too seldom
+    assert keeper is not None
+
+    def overtaken(self: root_keeper.RootKeeper, key: tuple[int, int], report: TraceReport | None) -> bool:
+        if report is not None:
+            monkeypatch.undo()
+            keeper.flush()
+        return let_go(self, key, report)
+
+    monkeypatch.setattr(root_keeper.RootKeeper, "_let_go", overtaken)
+    with expect_tool_calls(ONE_SEARCH):
+        agent.tracer.start_span("root").end()
+    found = [(span.name, own_events(span)) for span in agent.following.wait_for(2)]
+    assert sorted(found) == [("evaluate_tool_calls", ["fail"]), ("root", [])]
+
+
 def test_shutdown_judges_then_lets_go_then_shuts_the_next_one_down(make: Callable[..., Agent]) -> None:
     agent = make()
     child = held(agent)
@@ -357,7 +379,7 @@ def test_roots_can_be_held_while_others_are_let_go(act: str) -> None:
         keeper._held = Growing(keeper._held | {(number, number): held})  # noqa: SLF001
     actions: dict[str, Callable[[], object]] = {
         "turn_is_over": keeper.turn_is_over,
-        "flush": lambda: keeper.flush(0.0),
+        "flush": keeper.flush,
         "hold": lambda: keeper.hold(spans[2]),
     }
     actions[act]()

@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 _LATEST_UNIX_NS: Final = 2**63 - 1  # OTLP holds 64 bits without sign; most backends read them with one
 
 
-class RootKeeper(Protocol):
+class JudgedRoots(Protocol):
     """Keeps root spans back until their verdicts."""
 
     def settle(self, report: TraceReport, *, attributes: Attributes, events: tuple[SpanEvent, ...]) -> bool:
-        """Let the roots of the report's trace go; True if attributes and events go out on the judged span itself.
+        """Let the roots of the report's trace go; True if attributes and events, as far as there is room, go out on the judged span itself.
 
-        Called for every report; without events for one without verdicts.
+        Called for every report, after its log events; without events for one without verdicts. It decides and takes the roots in one
+        step: between a yes and the taking, a flush could let them go without their verdicts.
         """
         ...
 
@@ -57,9 +58,8 @@ class EventsEmitter:
         *,
         explain_values: ExplainValues = ExplainValues.OFF,
         judged_span_is_remote: bool = True,
-        roots: RootKeeper | None = None,
+        roots: JudgedRoots | None = None,
         clock: Callable[[], int] = time.time_ns,
-        carried: Callable[[TraceReport], bool] = lambda _: False,
     ) -> None:
         """Choose where events go; both providers stay the caller's, are flushed and never shut down.
 
@@ -70,7 +70,6 @@ class EventsEmitter:
             judged_span_is_remote: False inside the agent's own process.
             roots: is offered the span events first; what it does not take goes on a span of ours.
             clock: Unix time in nanoseconds, for the time of the verdicts.
-            carried: tells whether the judged span itself will carry the verdicts of a report, so that none of ours is needed.
         """
         self._logger: Logger | None = logger_provider.get_logger(names.SCOPE_NAME) if logger_provider else None
         self._tracer: Tracer | None = tracer_provider.get_tracer(names.SCOPE_NAME) if tracer_provider else None
@@ -78,7 +77,6 @@ class EventsEmitter:
         self._is_remote = judged_span_is_remote
         self._roots = roots
         self._clock = clock
-        self._carried = carried
         # In the agent's process it is the tracer provider that flushes us, and it comes to its exporters next: flushing it from here
         # would go round in a circle.
         flushed = (logger_provider, tracer_provider) if judged_span_is_remote else (logger_provider,)
@@ -96,12 +94,14 @@ class EventsEmitter:
         judged = judged_span_context(report, is_remote=self._is_remote)
         context = context_of(judged)
         with suppressed_instrumentation():
-            if self._logger is not None:
-                _emit_logs(self._logger, attributes, context, now_unix_ns)
-            # Without a judged span, as in executions that were put together by hand, our span would be a new trace of its own.
-            is_on_root = self._roots is not None and _settle(self._roots, report, attributes, now_unix_ns)
-            if self._tracer is not None and judged.is_valid and not is_on_root and not self._carried(report):
-                _emit_span(self._tracer, report, attributes, context, now_unix_ns)
+            try:
+                if self._logger is not None:
+                    _emit_logs(self._logger, attributes, context, now_unix_ns)
+            finally:  # the trace has its verdicts also where the application's log processor raised
+                # Without a judged span, as in executions that were put together by hand, our span would be a new trace of its own.
+                is_on_root = self._roots is not None and _settle(self._roots, report, attributes, now_unix_ns)
+                if self._tracer is not None and judged.is_valid and not is_on_root:
+                    _emit_span(self._tracer, report, attributes, context, now_unix_ns)
 
     def flush(self, timeout_seconds: float) -> bool:
         """Export what was emitted; False if that took longer."""
@@ -114,7 +114,7 @@ class EventsEmitter:
         """
 
 
-def _settle(roots: RootKeeper, report: TraceReport, attributes: Sequence[EventAttributes], now_unix_ns: int) -> bool:
+def _settle(roots: JudgedRoots, report: TraceReport, attributes: Sequence[EventAttributes], now_unix_ns: int) -> bool:
     time_unix_ns = _time_of(report)
     events = (
         SpanEvent(name=event.name, time_unix_ns=time_unix_ns, attributes=_values(event.attributes))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
     from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.model.trace import Attributes, SpanEvent
 
     Key = tuple[int, int]
 
@@ -54,7 +55,7 @@ class HeldRoot:
 
 
 class RootKeeper:
-    """Holds roots; an emitter, which lets them go with their verdicts."""
+    """Holds roots, and lets them go with their verdicts."""
 
     def __init__(
         self,
@@ -135,13 +136,9 @@ class RootKeeper:
         if decided:
             self._hand_on(span if written or report is None or report.unbound else self._with_verdicts(span, report))
 
-    def carries(self, report: TraceReport) -> bool:
-        """Tell whether the verdicts of a report will be on their root. For the judging thread."""
-        return not report.unbound and _key_of(report) in self._held
-
-    def emit(self, report: TraceReport) -> None:
-        """Let the root of a report go, with its verdicts if there are any."""
-        self._let_go(_key_of(report), report)
+    def settle(self, report: TraceReport, *, attributes: Attributes, events: tuple[SpanEvent, ...]) -> bool:  # noqa: ARG002 - ours knows the root's limits
+        """Let the root of a report go, with its verdicts if there are any; True if they are on it."""
+        return self._let_go(_key_of(report), report) and not report.unbound
 
     def taken(self, span: ReadableSpan | Span) -> None:
         """Hear that the judging thread has got a span."""
@@ -158,15 +155,10 @@ class RootKeeper:
             elif held.taken:
                 held.done.set()
 
-    def flush(self, timeout_seconds: float) -> bool:  # noqa: ARG002 - an emitter's
+    def flush(self) -> None:
         """Let all go that are held. What is due was judged before; the others' verdicts come too late for who flushes."""
         for key in self._all_held():
             self._let_go(key, None)
-        return True
-
-    def shutdown(self, timeout_seconds: float) -> None:
-        """Let all go that are still held."""
-        self.flush(timeout_seconds)
 
     def release(self, span: ReadableSpan) -> None:
         """Let a root go that the judging thread won't get."""
@@ -183,16 +175,17 @@ class RootKeeper:
             held = None if key is None else self._held.get(key)
         return None if held is None or now - held.since < self._max_seconds else key
 
-    def _let_go(self, key: Key, report: TraceReport | None) -> None:
+    def _let_go(self, key: Key, report: TraceReport | None) -> bool:
+        """Hand a root on; False if somebody else did, or it was never held. Who takes it off the table decides what is on it."""
         with self._lock:
             held = self._held.pop(key, None)
             if held is not None and held.ending:
                 held.report, held.decided = report, True
         if held is None:
-            return
+            return False
         if held.decided:
             held.done.set()
-            return
+            return True
         copy = held.span if report is None or report.unbound else self._with_verdicts(held.span, report)
         with self._lock:
             held.copy = copy
@@ -201,6 +194,7 @@ class RootKeeper:
         if not awaited:
             with self._quiet():
                 self._hand_on(copy)
+        return True
 
     def _with_verdicts(self, span: ReadableSpan, report: TraceReport) -> ReadableSpan:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -65,6 +66,15 @@ def test_a_trace_that_nothing_judges_is_told_too() -> None:
     keeper = Keeper(has_root=True)
     assert emitted(keeper, report()) == 0
     assert keeper.settled == [({}, ())]
+
+
+def test_roots_get_their_events_also_where_a_log_processor_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper, provider = Keeper(has_root=True), LoggerProvider(shutdown_on_exit=False)
+    emitter = EventsEmitter(provider, None, roots=keeper)
+    monkeypatch.setattr("otel_toolcall_eval.emission.events._emit_logs", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        emitter.emit(report(verdict()))
+    assert len(keeper.settled[0][1]) == 1
 
 
 def test_roots_get_their_events_where_no_span_of_ours_is_wanted() -> None:
