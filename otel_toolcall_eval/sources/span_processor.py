@@ -139,8 +139,10 @@ class SpanSource(SpanProcessor):
             waiting = len(news)
             if waiting < self._look_at:
                 news.append(span)
-            elif not self._keep_among_many(span, waiting):
+            elif not self._has_room(span, waiting):
                 return False
+            else:
+                news.append(self._reader.convert(span) if waiting >= MAX_WHOLE and context.trace_flags.sampled else span)
             root = self._roots.get(context[_TRACE_ID])
             if root is None or root == context[_SPAN_ID] or self._resting:
                 self._root_may_have_ended(span)
@@ -152,7 +154,8 @@ class SpanSource(SpanProcessor):
     def keep_ending(self, span: SdkSpan) -> bool:
         """Keep a span that is ending as it stands; its end is not to be kept again. False if it was dropped."""
         try:
-            if len(self._news) >= MAX_NEWS or self._stopped:
+            waiting = len(self._news)
+            if waiting >= self._look_at and not self._has_room(span, waiting):
                 return False
             self._news.append(self._reader.convert(span))
             self._root_may_have_ended(span)
@@ -253,8 +256,8 @@ class SpanSource(SpanProcessor):
         if not self._reader.is_ours(span):
             self._look()
 
-    def _keep_among_many(self, span: ReadableSpan, waiting: int) -> bool:
-        """Keep a span, and have the judging thread come; False, and it is dropped, if there is no room for it until then."""
+    def _has_room(self, span: ReadableSpan, waiting: int) -> bool:
+        """Have the judging thread come, since much has gathered; False, and the span is dropped, if there is no room for it until then."""
         if waiting >= MAX_NEWS or self._stopped:
             self._full = True
             if len(self._lossy) < MAX_ROOTS:
@@ -262,8 +265,6 @@ class SpanSource(SpanProcessor):
             self.losses.drop("shutdown" if self._stopped else "overloaded")
             return False
         self._look()
-        sampled = span.context.trace_flags.sampled
-        self._news.append(self._reader.convert(span) if waiting >= MAX_WHOLE and sampled else span)
         return True
 
     def _root_starts(self, span: SdkSpan) -> None:

@@ -228,6 +228,22 @@ def test_more_news_than_may_wait_is_dropped_and_counted_and_its_trace_is_never_c
     assert [span.name for span in sink.spans][-1] == "next"
 
 
+def test_root_that_is_dropped_while_it_is_ending_is_counted_too(
+    sink: ListSink, source: SpanSource, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_processor, "MAX_NEWS", span_processor.LOOK_AT)
+    roots = [cast("SdkSpan", tracer.start_span("root")) for _ in range(span_processor.LOOK_AT)]
+    assert source.keep_ending(roots[0]) is False
+    assert (source.dropped, sink.refused) == (1, ["overloaded"])
+    assert sink.requests[-1].open_spans is not None
+    assert sink.requests[-1].open_spans[roots[0].get_span_context().trace_id.to_bytes(16, "big")] == 2  # itself, and what was dropped
+    assert source.keep_ending(roots[0]) is True
+    sink.turn()
+    source.shutdown()
+    assert source.keep_ending(roots[1]) is False
+    assert (source.dropped, sink.refused[-1]) == (2, "shutdown")
+
+
 def test_hook_may_note_a_loss_while_the_judging_thread_takes_the_others(
     sink: ListSink, source: SpanSource, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
