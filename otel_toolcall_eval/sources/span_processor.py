@@ -165,7 +165,10 @@ class SpanSource(SpanProcessor):
         return True
 
     def bind(self, trace_id: bytes, bound: Bound) -> None:
-        """Judge a trace by these criteria, too; in turn with what the hooks heard before and after."""
+        """Judge a trace by these criteria, too; in turn with what the hooks heard before and after. Dropped where spans would be."""
+        if self._full or len(self._news) >= MAX_NEWS:
+            self.losses.drop("shutdown" if self._stopped else "overloaded")
+            return
         self._news.append(BindRequest(trace_id=trace_id, bound=bound))
         self._look()
 
@@ -287,7 +290,7 @@ class SpanSource(SpanProcessor):
     def _tell_watchers(self, span: SdkSpan, context: Context | None) -> None:
         """Bind what the code around the span expects of its trace."""
         found = span.get_span_context()
-        if not found.trace_flags.sampled or found.trace_id in self._reader.parents:  # these are not judged here
+        if self._full or not found.trace_flags.sampled or found.trace_id in self._reader.parents:  # these are not judged here
             return
         trace_id = found.trace_id.to_bytes(16, "big")
         for bound in self._watched.claims(trace_id, context):

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, Samp
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
+from otel_toolcall_eval import expect_tool_calls
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.trace import Projection, Span
 from otel_toolcall_eval.sources import open_spans, span_processor
@@ -339,6 +340,21 @@ def test_spans_after_shutdown_are_dropped_and_shutdown_happens_once(sink: ListSi
     late.end()
     assert sink.stopped == [5.0]
     assert (sink.spans, source.dropped) == ([], 1)
+
+
+def test_bindings_take_no_memory_after_shutdown_and_only_so_much_before(
+    sink: ListSink, source: SpanSource, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(span_processor, "MAX_NEWS", 5)
+    for number in range(7):
+        source.bind(number.to_bytes(16, "big"), Bound(names=("a",)))
+    assert (len(sink.bound), source.dropped, sink.refused) == (5, 2, ["overloaded"] * 2)
+    source.shutdown()
+    source.bind(bytes(16), Bound(names=("a",)))
+    with expect_tool_calls("a") as expectation:
+        tracer.start_span("root")
+    assert (sink.turn(), source.dropped, sink.refused[-1]) == (0, 3, "shutdown")
+    assert expectation.trace_ids == ()
 
 
 def test_force_flush_passes_its_time_out_on(source: SpanSource) -> None:
