@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import threading
-import time
 from collections import Counter
 from contextlib import contextmanager
 from functools import wraps
@@ -21,7 +20,7 @@ from otel_toolcall_eval.api import EvaluationResult
 from otel_toolcall_eval.errors import ExpectationError, ExpectationTimeoutError
 from otel_toolcall_eval.generator_steps import in_async_steps, in_steps
 from otel_toolcall_eval.settings.criteria_code import CodeCriteria, GivenCriteria, JsonObject, read_criteria
-from otel_toolcall_eval.sources.watching import WATCHERS_KEY, watchers_in
+from otel_toolcall_eval.sources.watching import MAX_WATCHED_TRACES, WATCHERS_KEY, watchers_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
@@ -49,6 +48,7 @@ class Expectation:
         # Guarded by _news:
         self._reports: dict[bytes, TraceReport | None] = {}  # by trace, in order of their first spans; None: not judged yet
         self._loaded: Sequence[CriteriaSet] = ()
+        self._is_full = False  # a trace was seen that is not among them
 
     @property
     def bound(self) -> Bound:
@@ -65,6 +65,9 @@ class Expectation:
         """Hear that a span of this trace starts; for the processor."""
         with self._news:
             if trace_id in self._reports:
+                return False
+            if len(self._reports) >= MAX_WATCHED_TRACES:
+                self._is_full = True
                 return False
             self._reports[trace_id] = None
             return True
@@ -105,17 +108,14 @@ class Expectation:
         """Wait for the verdicts on all traces that ran inside; one entry for each, in the order of ``trace_ids``.
 
         Raises:
-            ExpectationError: as for ``result``, but for several traces.
+            ExpectationError: as for ``result``, but for several traces; or there were more than 10,000.
             ExpectationTimeoutError: not all verdicts are there yet.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
         with self._news:
             waited_for = tuple(self._reports)
             self._refuse_to_wait_in_vain(waited_for)
-            while any(self._reports[trace_id] is None for trace_id in waited_for):
-                left = None if deadline is None else deadline - time.monotonic()
-                if (left is not None and left <= 0) or not self._news.wait(left):
-                    self._give_up(waited_for, timeout)
+            if not self._news.wait_for(lambda: all(self._reports[trace_id] is not None for trace_id in waited_for), timeout):
+                self._give_up(waited_for, timeout)
             reports = [report for report in map(self._reports.get, waited_for) if report is not None]
             loaded = self._loaded
         return [self._results_of(report, loaded) for report in reports]
@@ -128,6 +128,9 @@ class Expectation:
                 "a thread of your own needs the context, see opentelemetry-instrumentation-threading"
             )
             raise ExpectationError(where=WHERE, what=what, fix=fix)
+        if self._is_full:
+            what = f"more than {MAX_WATCHED_TRACES} traces ran inside, and those beyond were not judged by what is expected"
+            raise ExpectationError(where=WHERE, what=what, fix="put a block around each run of the agent, not around them all")
         span = get_current_span()
         trace_id = span.get_span_context().trace_id.to_bytes(16, "big")
         if span.is_recording() and self._reports.get(trace_id, self) is None:

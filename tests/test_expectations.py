@@ -143,6 +143,18 @@ def test_every_trace_inside_has_its_result(tracer: Tracer) -> None:
         expectation.result(LONG_SECONDS)
 
 
+def test_block_around_a_server_does_not_keep_the_reports_of_all_its_traces(tracer: Tracer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otel_toolcall_eval.expectations.MAX_WATCHED_TRACES", 2)
+    with expect_tool_calls(ONE_SEARCH) as expectation:
+        run(tracer, "search")
+        run(tracer)
+        assert labels(expectation) == [{"ToolCallCountEvaluator": "pass"}, {"ToolCallCountEvaluator": "fail"}]
+        run(tracer)
+    assert len(expectation.trace_ids) == 2
+    with pytest.raises(ExpectationError, match=r"more than 2 traces ran inside.*; put a block around each"):
+        expectation.results(LONG_SECONDS)
+
+
 def test_nested_blocks_have_each_their_own_and_what_is_outside_counts_for_none(tracer: Tracer) -> None:
     with expect_tool_calls(ONE_SEARCH) as outer:
         run(tracer, "search")
