@@ -6,9 +6,12 @@ Owned by the worker's thread. Nothing that was recorded is told but names, and t
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from otel_toolcall_eval.model.score import TraceReport
 
 _logger = logging.getLogger(__name__)
@@ -35,6 +38,14 @@ class Notices:
         if episode not in self._failing:
             self._failing.add(episode)
             _logger.error("a part failed and was passed over; please report it", extra={"part": episode[0], "error_type": episode[1]})
+
+    @contextmanager
+    def passing_over(self, part: object) -> Iterator[None]:
+        """Outlive whatever fails inside: a bug of ours must not end the thread, or every later trace is lost."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - see above
+            self.failed(part, error)
 
     def decided(self, report: TraceReport, *, criteria: int) -> None:
         """Tell what is likely a slip in a name; ``criteria`` is the number of loaded ones."""

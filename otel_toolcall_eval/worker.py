@@ -234,14 +234,10 @@ class Worker:
 
     def _take_all(self, requests: Iterable[WorkItem]) -> None:
         """Take in whole requests before asking what is due: half a request must not complete a trace."""
-        try:
+        with self._notices.passing_over(self):  # a fault where they come from: what had not come yet comes next time, or is lost
             for request in requests:
-                try:
+                with self._notices.passing_over(self.pipeline):
                     self._take(request)
-                except Exception as error:  # noqa: BLE001 - a bug of ours; the thread has to outlive it, or every later trace is lost
-                    self._notices.failed(self.pipeline, error)
-        except Exception as error:  # noqa: BLE001 - the same where they come from; what it had not given yet comes next time, or is lost
-            self._notices.failed(self, error)
 
     def _judge_due(self, *, at_least_ns: int) -> bool:
         """Judge what is due; False if there is more, but requests wait, too, and judging had its share of the time."""
@@ -269,10 +265,8 @@ class Worker:
     def _emit(self, reports: Iterable[TraceReport]) -> None:
         for report in reports:
             for emitter in self._emitters:
-                try:
+                with self._notices.passing_over(emitter):
                     emitter.emit(report)
-                except Exception as error:  # noqa: BLE001 - the next emitter and the next trace go on
-                    self._notices.failed(emitter, error)
             self._notices.decided(report, criteria=len(self.pipeline.criteria))
         for fault in self.pipeline.take_faults():
             self._notices.failed(self.pipeline, fault)
