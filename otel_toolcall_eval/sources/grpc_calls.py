@@ -162,27 +162,38 @@ class Calls:
 
         Counted here and not when a thread takes it up: calls that stall would queue for a thread in front of those that don't.
         """
+        slow = None
         with self._changed:
-            may = self._under_way < self._most or self._cut_oldest(older_than=_PRESSED_SECONDS)
+            may = self._under_way < self._most or (slow := self._slowest(older_than=_PRESSED_SECONDS)) is not None
             self._under_way += may
-            return may
+        if slow is not None:
+            self._cut(slow)
+        return may
 
     def _cut_slow_calls(self) -> None:
-        with self._changed:
-            while not self._stopping:
-                if not self._cut_oldest(older_than=self._message_seconds):
+        while True:
+            with self._changed:
+                if self._stopping:
+                    return
+                slow = self._slowest(older_than=self._message_seconds)
+                if slow is None:
                     oldest = next(iter(self._waiting.values()), None)
                     self._changed.wait(None if oldest is None else max(0.0, oldest + self._message_seconds - time.monotonic()))
+            if slow is not None:
+                self._cut(slow)
 
-    def _cut_oldest(self, *, older_than: float) -> bool:
-        """End the call that has waited longest, if it has waited so long. The lock is held."""
+    def _slowest(self, *, older_than: float) -> grpc.ServicerContext | None:
+        """Take out the call that has waited longest for its message, if it has waited so long. The lock is held."""
         context, since = next(iter(self._waiting.items()), (None, 0.0))
         if context is None or time.monotonic() - since < older_than:
-            return False
+            return None
         del self._waiting[context]
+        return context
+
+    def _cut(self, slow: grpc.ServicerContext) -> None:
+        """End a call. Without the lock: what counts, and gRPC, have locks of their own."""
         self._refused(self._transport, "too_slow")
-        context.cancel()  # type: ignore[no-untyped-call] # the stub gives it no types
-        return True
+        slow.cancel()  # type: ignore[no-untyped-call] # the stub gives it no types
 
 
 class _Service(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in the stub alone
