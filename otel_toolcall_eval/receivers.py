@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.worker import Worker
 
+_PENDING_REQUESTS = 4
+"""Requests of full size that a listener holds at the same time. Smaller ones are as many as fit into the same bytes."""
+
 
 class Protection:
     """Certificates and tokens of all listeners. Files that several listeners share are read, and complained about, once."""
@@ -93,6 +96,7 @@ def build_receivers(settings: Settings, *, worker: Worker, intake: OtlpIntake, p
     listen, limits = settings.listen, settings.intake
     protection = Protection(listen)
     grpc, http = listen.grpc, listen.http
+    max_pending_bytes = _PENDING_REQUESTS * limits.max_request_bytes
     return Receivers(
         protection=protection,
         grpc=GrpcReceiver(
@@ -101,6 +105,7 @@ def build_receivers(settings: Settings, *, worker: Worker, intake: OtlpIntake, p
             host=grpc.address.host,
             port=grpc.address.port,
             max_message_bytes=limits.max_request_bytes,
+            max_pending_bytes=max_pending_bytes,
             port_option="--grpc",
             tls=protection.tls_of(grpc),
             tokens=protection.tokens_of(grpc),
@@ -112,7 +117,7 @@ def build_receivers(settings: Settings, *, worker: Worker, intake: OtlpIntake, p
             host=http.address.host,
             port=http.address.port,
             max_message_bytes=limits.max_request_bytes,
-            max_pending_bytes=4 * limits.max_request_bytes,
+            max_pending_bytes=max_pending_bytes,
             port_option="--http",
             tls=protection.tls_of(http),
             tokens=protection.tokens_of(http),
