@@ -15,6 +15,7 @@ import threading
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import grpc
@@ -78,7 +79,7 @@ class Calls:
         self._decoding = threading.BoundedSemaphore(_DECODING)
         self._changed = threading.Condition()
         # Guarded by _changed:
-        self._waiting: OrderedDict[grpc.ServicerContext, float] = OrderedDict()  # for their message, since when; the oldest first
+        self._waiting: OrderedDict[grpc.ServicerContext, float] = OrderedDict()  # for their client, since when; the oldest first
         self._under_way = 0
         self._pending_bytes = 0
         self._stopping = False
@@ -102,53 +103,64 @@ class Calls:
         """Return what gRPC asks for the handlers of some methods, each of one message, by their full names."""
 
         def wrapped(handler: Handler) -> grpc.RpcMethodHandler[bytes, bytes]:
-            return grpc.stream_unary_rpc_method_handler(lambda messages, context: self._answer(messages, context, handler))
+            def answer(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+                return self._answer(messages, context, handler)
+
+            answer.experimental_thread_pool = self.workers  # type: ignore[attr-defined] # the server may have others
+            return grpc.stream_unary_rpc_method_handler(answer)
 
         return self.bounded({name: wrapped(handler) for name, handler in handlers.items()})
 
     def bounded(self, handlers: Mapping[str, grpc.RpcMethodHandler[bytes, bytes]]) -> grpc.GenericRpcHandler:  # type: ignore[type-arg] # see above
-        """Return the same for handlers that do the waiting themselves: each has to ``receive`` and then ``leave``."""
+        """Return the same for handlers that come for their message themselves, by ``message_of``, on ``workers``."""
 
         def one_too_many(_messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-            self._refuse(OverloadedError(where="receiver", what="too many calls are under way", fix="resend after a delay"), context)
+            self.refuse_for_now("too many calls are under way", context)
 
         # gRPC runs a handler on this pool if it has one. The others may all be waiting.
         one_too_many.experimental_thread_pool = self._refusing  # type: ignore[attr-defined]
         return _Service(handlers, grpc.stream_unary_rpc_method_handler(one_too_many), self._may_begin)
 
-    def receive(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes | None:
-        """Return the message of a call, None if it has none; raises gRPC's own error if the call ended, by us or by the client."""
+    def refuse_for_now(self, what: str, context: grpc.ServicerContext) -> NoReturn:
+        """End a call for which there is no room, and ask to come again."""
+        self._refuse(OverloadedError(where="receiver", what=what, fix="resend after a delay"), context)
+
+    @contextmanager
+    def message_of(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        """Give the message of a call, whose place and bytes are held till the end; raises gRPC's own error if the call has ended."""
+        held = 0
+        try:
+            with self.waiting(context):
+                message = next(messages, None)
+            if message is None:
+                context.abort(grpc.StatusCode.UNIMPLEMENTED, "request: the call has no message; send exactly one")
+            if not self._hold(len(message)):
+                self.refuse_for_now("too many bytes are being received", context)
+            held = len(message)
+            yield message
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._pending_bytes -= held
+
+    @contextmanager
+    def waiting(self, context: grpc.ServicerContext) -> Iterator[None]:
+        """Wait for the client, who may take too long: then the call is ended, and what waits for it raises or returns."""
         with self._changed:
             self._waiting[context] = time.monotonic()
             if len(self._waiting) == 1:
                 self._changed.notify()
         try:
-            return next(messages, None)
+            yield
         finally:
             with self._changed:
                 self._waiting.pop(context, None)
 
     def _answer(self, messages: Iterator[bytes], context: grpc.ServicerContext, handler: Handler) -> bytes:
-        held = 0
-        try:
-            message = self.receive(messages, context)
-            if message is None:
-                context.abort(grpc.StatusCode.UNIMPLEMENTED, "request: the call has no message; send exactly one")
-            if not self._hold(len(message)):
-                what = "too many bytes are being received"
-                self._refuse(OverloadedError(where="receiver", what=what, fix="resend after a delay"), context)
-            held = len(message)
+        with self.message_of(messages, context) as message:
             with self._decoding:
                 answer = handler(message, context)
             return answer if isinstance(answer, bytes) else answer()
-        finally:
-            self.leave(held)
-
-    def leave(self, held: int = 0) -> None:
-        """Note that a call no longer holds a thread, nor ``held`` bytes."""
-        with self._changed:
-            self._under_way -= 1
-            self._pending_bytes -= held
 
     def _hold(self, count: int) -> bool:
         with self._changed:

@@ -17,7 +17,7 @@ import grpc
 
 from otel_toolcall_eval.errors import IntakeError, SettingsError
 from otel_toolcall_eval.sources.grpc_calls import MESSAGE_SECONDS, MOST_CALLS, Calls
-from otel_toolcall_eval.sources.grpc_health import Health
+from otel_toolcall_eval.sources.grpc_health import HEALTH_CALLS, HEALTH_REQUEST_BYTES, Health
 from otel_toolcall_eval.sources.grpc_protection import TokenInterceptor, server_credentials
 from otel_toolcall_eval.sources.listening import check_free, shown
 from otel_toolcall_eval.sources.receipt import wait_for
@@ -27,7 +27,7 @@ from otel_toolcall_eval.wire.services import GRPC_SERVICES
 from otel_toolcall_eval.wire.unpacking import gunzip, is_packed, too_large
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
@@ -74,7 +74,8 @@ class GrpcReceiver:
             port: 0 takes any free one.
             max_message_bytes: largest message, packed and unpacked.
             max_pending_bytes: bytes of all messages that are held at the same time; beyond, senders are asked to resend.
-            max_calls: calls under way at a time; beyond, one that is slow to send its message is ended, or senders are asked to resend.
+            max_calls: calls under way at a time, beside those to the health service; beyond, one that is slow to send its message is
+                ended, or senders are asked to resend.
             message_seconds: time for the message of a call.
             port_option: what the reader of an error about the port is told to change.
             tls: without it, nothing is encrypted.
@@ -92,7 +93,7 @@ class GrpcReceiver:
         self._tls = tls
         self._interceptors: list[grpc.ServerInterceptor[bytes, bytes]] = [] if tokens is None else [TokenInterceptor(tokens, self._refuse)]
         self._port = 0
-        self._calls: Calls | None = None
+        self._calls: Sequence[Calls] = ()
         self._server: grpc.Server | None = None
         self._health = Health(list(GRPC_SERVICES.values()))
 
@@ -105,17 +106,11 @@ class GrpcReceiver:
         """Listen and serve; raises SettingsError if the port can't be had."""
         # gRPC itself would print to stderr and raise a RuntimeError without the reason.
         check_free(self._host, self._asked_port, port_option=self._port_option)
-        calls = Calls(
-            refuse=self._refuse,
-            refused=self._refused,
-            transport=TRANSPORT,
-            max_pending_bytes=self._max_pending_bytes,
-            most=self._max_calls,
-            message_seconds=self._message_seconds,
-        )
+        calls = self._bounds(self._max_calls, self._max_pending_bytes)
+        health = self._bounds(HEALTH_CALLS, HEALTH_CALLS * HEALTH_REQUEST_BYTES)
         server = grpc.server(calls.workers, interceptors=self._interceptors, options=self._options())
         exports = {f"/{name}/Export": partial(self._answer, signal) for signal, name in GRPC_SERVICES.items()}
-        server.add_generic_rpc_handlers((calls.service(exports), *self._health.handlers(calls)))
+        server.add_generic_rpc_handlers((calls.service(exports), *self._health.handlers(health)))
         address = shown(self._host, self._asked_port)
         try:
             if self._tls is None:
@@ -124,12 +119,14 @@ class GrpcReceiver:
                 self._port = server.add_secure_port(address, server_credentials(self._tls))
         except RuntimeError as error:  # taken since we looked
             calls.stop()
+            health.stop()
             fix = f"stop the other process or choose another port with {self._port_option}"
             what = "the port is in use" if self._tls is None else "the port is in use, or gRPC can't use the certificate"
             raise SettingsError(where=address, what=what, fix=fix) from error
-        self._calls, self._server = calls, server
+        self._calls, self._server = (calls, health), server
         self.set_serving(serving=True)
-        calls.start()
+        for each in self._calls:
+            each.start()
         server.start()
 
     def set_serving(self, *, serving: bool) -> None:
@@ -139,12 +136,23 @@ class GrpcReceiver:
     def stop(self, *, grace_seconds: float) -> None:
         """Take no more requests, finish those under way within ``grace_seconds``, and leave no thread behind."""
         server, calls = self._server, self._calls
-        self._server = self._calls = None
-        if server is None or calls is None:
+        self._server, self._calls = None, ()
+        if server is None:
             return
         self._health.leave()
         server.stop(grace_seconds).wait(grace_seconds + _STOP_MARGIN_SECONDS)
-        calls.stop()
+        for each in calls:
+            each.stop()
+
+    def _bounds(self, most: int, max_pending_bytes: int) -> Calls:
+        return Calls(
+            refuse=self._refuse,
+            refused=self._refused,
+            transport=TRANSPORT,
+            max_pending_bytes=max_pending_bytes,
+            most=most,
+            message_seconds=self._message_seconds,
+        )
 
     def _options(self) -> list[tuple[str, int]]:
         return [

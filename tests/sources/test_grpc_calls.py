@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from otel_toolcall_eval.sources import grpc_calls
-from tests.sources.http2 import RST_STREAM, begun_call, connected, frames
+from otel_toolcall_eval.sources import grpc_calls, grpc_health
+from tests.sources.http2 import RST_STREAM, SETTINGS, begun_call, connected, frame, frames
 from tests.sources.receivers import TRACES, Called, Intake, call, grpc_receiver, running, wait_for
 from tests.wire.otlp_requests import numbered, request_of
 
@@ -144,3 +144,59 @@ def test_a_health_request_that_is_none_is_refused(method: str) -> None:
     with running(grpc_receiver(Intake())) as port:
         assert call(port, b"\x0a\x05\x01", method).code == "INVALID_ARGUMENT"
         assert call(port, b"\x0a\x07nothing", CHECK).code == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("method", [pytest.param(CHECK, id="check"), pytest.param(WATCH, id="watch")])
+def test_a_health_request_of_more_than_a_name_is_refused(method: str) -> None:
+    with running(grpc_receiver(Intake())) as port:
+        name = health_pb2.HealthCheckRequest(service="x" * (grpc_health.HEALTH_REQUEST_BYTES - 2)).SerializeToString()
+        assert call(port, name + b"\x0a", method).code == "RESOURCE_EXHAUSTED"
+
+
+def test_names_that_are_invented_are_not_kept_and_those_who_watch_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_health, "MOST_WATCHERS", 3)
+    with running(grpc_receiver(Intake())) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+
+        def watch(name: str) -> Any:  # noqa: ANN401 - the stubs know no call that is read and cancelled
+            return stub.Watch(health_pb2.HealthCheckRequest(service=name), timeout=30)
+
+        watching = [watch(f"invented {number}") for number in range(3)]
+        assert [next(each).status for each in watching] == [health_pb2.HealthCheckResponse.SERVICE_UNKNOWN] * 3
+        with pytest.raises(grpc.RpcError) as refused:
+            next(watch(""))
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert stub.Check(health_pb2.HealthCheckRequest(), timeout=20).status == SERVING
+        for each in watching:
+            each.cancel()
+
+        def watches_again() -> bool:
+            try:
+                return bool(next(watch("")).status == SERVING)
+            except grpc.RpcError:
+                return False
+
+        wait_for(watches_again)
+
+
+@pytest.mark.parametrize("method", [pytest.param(CHECK, id="check"), pytest.param(WATCH, id="watch")])
+def test_health_calls_that_stall_take_no_place_of_otlps(method: str) -> None:
+    intake = Intake()
+    with running(grpc_receiver(intake, max_calls=1)) as port, stalled(port, 2 * grpc_health.HEALTH_CALLS, method):
+        until(port, "UNAVAILABLE", b"", CHECK)
+        assert call(port, BODY).code == "OK"
+
+
+def test_who_watches_and_reads_nothing_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_calls, "_PRESSED_SECONDS", 0.2)
+    no_window = frame(SETTINGS, content=b"\0\4\0\0\0\0")
+    receiver = grpc_receiver(Intake())
+    with running(receiver) as port, ExitStack() as stack:
+        for _ in range(2 * grpc_health.HEALTH_CALLS):
+            stack.enter_context(connected(port)).sendall(no_window + begun_call(WATCH, more=bytes(5)))
+        until(port, "OK", b"", CHECK)
+        changing = threading.Thread(target=receiver.set_serving, kwargs={"serving": False}, daemon=True)
+        changing.start()
+        changing.join(20)
+        assert not changing.is_alive()
+        assert health_pb2.HealthCheckResponse.FromString(until(port, "OK", b"", CHECK).body).status != SERVING

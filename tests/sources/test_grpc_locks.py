@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import pytest
 
@@ -12,7 +12,7 @@ from otel_toolcall_eval.sources.grpc_calls import Calls
 from tests.sources.receivers import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     import grpc
 
@@ -27,13 +27,6 @@ class Stalling:
         self.cancelled = threading.Event()
         self.others: list[bool] = []
 
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        assert self.cancelled.wait(30)
-        raise StopIteration
-
     def cancel(self) -> None:
         self.look()
         self.cancelled.set()
@@ -44,10 +37,15 @@ class Stalling:
     def look(self) -> None:
         calls = self.calls
         assert calls is not None
-        another = threading.Thread(target=calls.receive, args=(iter([b"message"]), object()), daemon=True)
+        another = threading.Thread(target=wait_in, args=(calls, Stalling(), lambda: True), daemon=True)
         another.start()
         another.join(5)  # a watchdog
         self.others.append(not another.is_alive())
+
+
+def wait_in(calls: Calls, call: Stalling, until: Callable[[], bool]) -> None:
+    with calls.waiting(cast("grpc.ServicerContext", call)):
+        assert until()
 
 
 def refuse(error: IntakeError, _context: grpc.ServicerContext) -> NoReturn:
@@ -69,7 +67,7 @@ def test_other_calls_go_on_while_a_slow_one_is_counted_and_ended(
     )
     calls.start()
     try:
-        waiting = threading.Thread(target=calls.receive, args=(slow, slow))
+        waiting = threading.Thread(target=wait_in, args=(calls, slow, lambda: slow.cancelled.wait(30)))
         waiting.start()
         if pressed:
             assert calls._may_begin()  # noqa: SLF001 - the one that stalls
