@@ -75,6 +75,7 @@ class Calls:
         self._most = most
         self._message_seconds = message_seconds
         self.workers = ThreadPoolExecutor(most, thread_name_prefix="otlp-grpc")
+        self.news = ThreadPoolExecutor(most, thread_name_prefix="otlp-grpc-news")  # for what is sent to clients that may not read
         self._refusing = ThreadPoolExecutor(1, thread_name_prefix="otlp-grpc-refuse")
         self._decoding = threading.BoundedSemaphore(_DECODING)
         self._changed = threading.Condition()
@@ -97,6 +98,7 @@ class Calls:
         if self._watch.ident is not None:
             self._watch.join()
         self.workers.shutdown(wait=True, cancel_futures=True)
+        self.news.shutdown(wait=True, cancel_futures=True)
         self._refusing.shutdown(wait=True, cancel_futures=True)
 
     def service(self, handlers: Mapping[str, Handler]) -> grpc.GenericRpcHandler:  # type: ignore[type-arg] # generic in the stub alone

@@ -65,7 +65,7 @@ class Health:
             self._serving = serving
             told = [(watcher, calls) for watcher, calls in self._watchers.items() if watcher.service in self._services]
         for watcher, calls in told:
-            calls.workers.submit(self._tell, watcher, calls)
+            calls.news.submit(self._tell, watcher, calls)
 
     def leave(self) -> None:
         """Tell those who watch that nothing serves, for good."""
