@@ -495,6 +495,8 @@ def test_flush_and_shutdown_keep_their_time_outs_whatever_the_next_one_does(tmp_
 @pytest.fixture
 def later_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let spans be written to while they are ending, as the specification has it and a later SDK may."""
+    if not hasattr(SynchronousMultiSpanProcessor, "_on_ending"):
+        pytest.skip("this SDK tells no processor that a span is ending")
 
     def end(self: Span, end_time: int | None = None) -> None:
         vars(self)["pending_end"] = end_time or time.time_ns()
