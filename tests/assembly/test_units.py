@@ -136,6 +136,16 @@ def test_a20_calls_beside_the_only_agent_count_for_it_and_a_trace_without_an_age
     assert (told(trace), trace.doubts) == ((None, [1, 2]), ())
 
 
+def test_late_call_revises_a_trace_that_was_judged_whole() -> None:
+    session = Session()
+    session.add(0, tool(2, 1), span(1))
+    assert session.at(10) == [(None, [1, 2])]
+    session.add(20, tool(3, 1))
+    assert session.at(40) == [(None, [1, 2, 3])]
+    assert session.late == 1
+    assert session.is_empty()
+
+
 def test_calls_beside_two_agents_count_for_neither() -> None:
     session = Session()
     session.add(0, span(1), agent(2, parent=1), agent(3, parent=1), tool(4, 1), tool(5, 2))
