@@ -11,7 +11,7 @@ from otel_toolcall_eval.pipeline import OWN_SCOPE
 from otel_toolcall_eval.settings.service import Compression
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from otel_toolcall_eval.accounts import Counts
     from otel_toolcall_eval.forwarding.delivery import Client
@@ -88,6 +88,6 @@ class AllCounts:
         """Keep those that are there."""
         self._parts = tuple(part for part in parts if part is not None)
 
-    def counts(self) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], int | float]:
+    def counts(self) -> Counts:
         """Return the counts of all parts."""
         return {key: number for part in self._parts for key, number in part.counts().items()}

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+
+import pytest
 
 from otel_toolcall_eval import process_limits
-
-if TYPE_CHECKING:
-    import pytest
 
 FILES = """
 import resource
@@ -28,8 +26,19 @@ def test_the_limit_on_files_is_raised_as_far_as_allowed_and_never_lowered() -> N
     assert 100 < soft <= (65_536 if hard < 0 else hard)
 
 
-def test_large_blocks_go_back_where_the_c_library_can_be_told() -> None:
-    assert process_limits.return_large_blocks() in {True, False}
+@pytest.mark.parametrize(("answer", "told"), [(1, True), (0, False)])
+def test_large_blocks_go_back_where_the_c_library_can_be_told(monkeypatch: pytest.MonkeyPatch, answer: int, told: bool) -> None:  # noqa: FBT001 - a column
+    asked: list[tuple[int, int]] = []
+
+    class Library:
+        def mallopt(self, option: int, value: int) -> int:
+            asked.append((option, value))
+            return answer
+
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: Library())
+    assert process_limits.return_large_blocks() is told
+    assert asked == [(-3, 256 << 10)]  # M_MMAP_THRESHOLD
 
 
 def test_another_system_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,14 +21,13 @@ from otel_toolcall_eval.wire.transcoding import to_protobuf
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from otel_toolcall_eval.accounts import Counts
     from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.delivery import Client, Outcome
     from otel_toolcall_eval.forwarding.forward_queue import Entry
     from otel_toolcall_eval.forwarding.held_roots import HeldRoot, HeldRoots, Leaving
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Attributes, Span, SpanEvent
-
-    Counts = dict[tuple[str, tuple[tuple[str, str], ...]], int]
 
 SENDERS: Final = 4
 ENTRY_BYTES: Final = 500
