@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from otel_toolcall_eval.errors import CriteriaError
 from otel_toolcall_eval.settings.criteria_code import build_checks
@@ -13,14 +14,15 @@ from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_crite
 from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable
 
     from otel_toolcall_eval.api import EvaluationResult
     from otel_toolcall_eval.model.criteria import Check, CriteriaSet
     from otel_toolcall_eval.settings.criteria_code import JsonObject
 
 GIVEN = "(given in the test)"
+
+PathsLike: TypeAlias = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,12 @@ class Judge(Protocol):
     def judge(self, check: Check) -> EvaluationResult:
         """Hold the calls against one check."""
         ...
+
+
+def criteria_paths(given: PathsLike, *, root: Path, default: Sequence[Path]) -> tuple[Path, ...]:
+    """Return criteria files that a test names, relative to ``root``, or those of the ini option."""
+    listed = [given] if isinstance(given, str | Path) else given
+    return tuple(root / path for path in listed) or tuple(default)
 
 
 def judge_all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import CriteriaError
-from otel_toolcall_eval.pytest_plugin.items import checks_of
+from otel_toolcall_eval.pytest_plugin.items import checks_of, criteria_paths
 from otel_toolcall_eval.pytest_plugin.plugin import CRITERIA_INI, FIXTURE, MARKER
 from otel_toolcall_eval.pytest_plugin.tool_calls import ToolCalls
 
@@ -46,6 +46,4 @@ def judge(item: pytest.Item) -> str:
 
 
 def _paths(item: pytest.Item, marker: pytest.Mark) -> tuple[Path, ...]:
-    given = marker.kwargs.get("criteria", ())
-    listed = [given] if not isinstance(given, list | tuple) else given
-    return tuple(item.config.rootpath / path for path in listed) or tuple(item.config.getini(CRITERIA_INI))
+    return criteria_paths(marker.kwargs.get("criteria", ()), root=item.config.rootpath, default=item.config.getini(CRITERIA_INI))

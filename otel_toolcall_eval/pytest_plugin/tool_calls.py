@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from otel_toolcall_eval import api
 from otel_toolcall_eval.extraction.explaining import Outcome, explain
@@ -17,7 +16,7 @@ from otel_toolcall_eval.model.tool_call import CallStatus, ContentState
 from otel_toolcall_eval.model.trace import Doubt
 from otel_toolcall_eval.pipeline import OWN_SCOPE
 from otel_toolcall_eval.pytest_plugin.comparisons import CallCount, CallOrder
-from otel_toolcall_eval.pytest_plugin.items import Judged, judge_all
+from otel_toolcall_eval.pytest_plugin.items import Judged, PathsLike, criteria_paths, judge_all
 from otel_toolcall_eval.pytest_plugin.recorder import recorder_of, why_no_span
 from otel_toolcall_eval.pytest_plugin.telling import call_lines, counted, returned, verdict_lines
 from otel_toolcall_eval.pytest_plugin.value_comparisons import CallArgs, CallOutputs
@@ -26,6 +25,7 @@ from otel_toolcall_eval.settings.dialect_file import default_extractor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from opentelemetry.sdk.trace import ReadableSpan
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.pytest_plugin.recorder import Recording
     from otel_toolcall_eval.settings.criteria_code import JsonObject
 
-PathsLike: TypeAlias = str | Path | Sequence[str | Path]
 
 SHOWN_SPANS = 5
 
@@ -147,8 +146,7 @@ class ToolCalls:
 
     def paths(self, given: PathsLike) -> tuple[Path, ...]:
         """Return criteria files as paths, or those of the ini option."""
-        listed = [given] if isinstance(given, str | Path) else given
-        return tuple(self._root / path for path in listed) or self._criteria
+        return criteria_paths(given, root=self._root, default=self._criteria)
 
     @property
     def extraction(self) -> Extraction:
