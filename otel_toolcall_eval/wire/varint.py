@@ -68,8 +68,16 @@ def fields_of(data: bytes, position: int, end: int) -> Iterator[tuple[int, int, 
         yield tag, start, position
 
 
+_SHORT = tuple(bytes((number,)) for number in range(_CONTINUES))
+_TWO_BYTES = 1 << 14
+
+
 def varint(number: int) -> bytes:
     """Encode an unsigned integer."""
+    if number < _CONTINUES:
+        return _SHORT[number]
+    if number < _TWO_BYTES:  # as most lengths are
+        return bytes((number & _PAYLOAD | _CONTINUES, number >> 7))
     encoded = bytearray()
     while number > _PAYLOAD:
         encoded.append(number & _PAYLOAD | _CONTINUES)

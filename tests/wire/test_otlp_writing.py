@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from otel_toolcall_eval.wire.otlp_writing import (
+    EVENT_ATTRIBUTE,
+    LOG_ATTRIBUTE,
+    SPAN_ATTRIBUTE,
+    AttributeKey,
+    Envelope,
+    any_value,
+    attributes,
+    log_record,
+    span,
+    span_event,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+
+    from otel_toolcall_eval.wire.otlp_writing import Written
+
+    Plain = str | bool | int | float | list["Plain"] | None
+
+TRACE_ID, SPAN_ID, OWN_ID = bytes(range(1, 17)), bytes(range(1, 9)), bytes(range(11, 19))
+NOW_UNIX_NS = 1_790_000_000_123_456_789
+GIVEN: Mapping[str, Written] = {"text": "täxt", "yes": True, "number": -7, "share": 0.25, "list": ("a", "b")}
+READ = {"text": "täxt", "yes": True, "number": -7, "share": 0.25, "list": ["a", "b"]}
+
+VALUES = st.one_of(
+    st.text(st.characters(codec="utf-8")),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.lists(st.text(st.characters(codec="utf-8"))),
+)
+
+
+def _plain(value: AnyValue) -> Plain:
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [_plain(member) for member in value.array_value.values]
+    found: Plain = None if kind is None else getattr(value, kind)
+    return found
+
+
+def _read(pairs: Iterable[KeyValue]) -> dict[str, Plain]:
+    return {pair.key: _plain(pair.value) for pair in pairs}
+
+
+@given(VALUES)
+def test_protobuf_reads_what_is_written(value: str | bool | float | list[str]) -> None:  # noqa: FBT001 - a value like the others
+    assert _plain(AnyValue.FromString(any_value(value))) == value
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=300), st.integers(0, 300))
+def test_attribute_is_read_whatever_its_length(key: str, length: int) -> None:
+    field = LOG_ATTRIBUTE + AttributeKey(key).with_value("x" * length)
+    assert _read(LogRecord.FromString(field).attributes) == {key: "x" * length}
+
+
+def test_lone_surrogate_costs_its_character_only() -> None:
+    assert _plain(AnyValue.FromString(any_value("a\ud800b"))) == "a?b"
+
+
+@pytest.mark.parametrize(
+    ("tag", "message"),
+    [
+        pytest.param(LOG_ATTRIBUTE, LogRecord, id="log"),
+        pytest.param(SPAN_ATTRIBUTE, Span, id="span"),
+        pytest.param(EVENT_ATTRIBUTE, Span.Event, id="event"),
+    ],
+)
+def test_attributes_stand_where_their_tag_says(tag: bytes, message: type[LogRecord | Span | Span.Event]) -> None:
+    assert _read(message.FromString(attributes(tag, GIVEN)).attributes) == READ
+
+
+def _logs(*records: bytes) -> ExportLogsServiceRequest:
+    envelope = Envelope(resource={"service.name": "s", "service.instance": 3}, scope_name="scope")
+    return ExportLogsServiceRequest.FromString(envelope.request(records))
+
+
+@pytest.mark.parametrize("with_span", [True, False])
+def test_log_record_is_an_event_in_the_context_of_its_span(*, with_span: bool) -> None:
+    trace_id, span_id = (TRACE_ID, SPAN_ID) if with_span else (b"", b"")
+    fields = attributes(LOG_ATTRIBUTE, GIVEN)
+    request = _logs(
+        log_record(event_name="e", time_unix_ns=NOW_UNIX_NS, trace_id=trace_id, span_id=span_id, attribute_fields=fields),
+        log_record(event_name="second", time_unix_ns=1, trace_id=trace_id, span_id=span_id, attribute_fields=b""),
+    )
+    (resourced,) = request.resource_logs
+    (scoped,) = resourced.scope_logs
+    assert (_read(resourced.resource.attributes), scoped.scope.name) == ({"service.name": "s", "service.instance": 3}, "scope")
+    first, second = scoped.log_records
+    assert first == LogRecord(
+        time_unix_nano=NOW_UNIX_NS,
+        observed_time_unix_nano=NOW_UNIX_NS,
+        severity_number=SeverityNumber.SEVERITY_NUMBER_INFO,
+        severity_text="INFO",
+        attributes=first.attributes,
+        flags=1 if with_span else 0,
+        trace_id=trace_id,
+        span_id=span_id,
+        event_name="e",
+    )
+    assert (_read(first.attributes), second.event_name) == (READ, "second")
+
+
+def test_span_has_its_events_and_no_duration() -> None:
+    event = span_event(name="e", time_unix_ns=NOW_UNIX_NS, attribute_fields=attributes(EVENT_ATTRIBUTE, GIVEN))
+    written = span(
+        name="n",
+        trace_id=TRACE_ID,
+        span_id=OWN_ID,
+        parent_span_id=SPAN_ID,
+        time_unix_ns=NOW_UNIX_NS,
+        attribute_fields=attributes(SPAN_ATTRIBUTE, GIVEN),
+        events=[event, event],
+    )
+    request = ExportTraceServiceRequest.FromString(Envelope(resource={}, scope_name="scope").request([written]))
+    (found,) = request.resource_spans[0].scope_spans[0].spans
+    assert found == Span(
+        trace_id=TRACE_ID,
+        span_id=OWN_ID,
+        parent_span_id=SPAN_ID,
+        name="n",
+        kind=Span.SpanKind.SPAN_KIND_INTERNAL,
+        start_time_unix_nano=NOW_UNIX_NS,
+        end_time_unix_nano=NOW_UNIX_NS,
+        attributes=found.attributes,
+        events=found.events,
+        flags=0x301,
+    )
+    assert _read(found.attributes) == READ
+    assert [(each.name, each.time_unix_nano, _read(each.attributes)) for each in found.events] == [("e", NOW_UNIX_NS, READ)] * 2
