@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """The body of one request, as it came, unpacked."""
+    """The body of one request, as it came, unpacked.
+
+    Attributes:
+        items: how many spans or records are in it, where somebody counts them.
+    """
 
     signal: Signal
     encoding: Encoding
     body: bytes = field(repr=False)
+    items: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,14 @@ class Downstream:
     """A downstream endpoint.
 
     Attributes:
-        endpoint: a URL with scheme and host; for HTTP without the signals' paths.
+        endpoint: a URL with scheme and host; for HTTP without the signals' paths, unless it ``is_whole``.
         headers: sent with each request; names in lower case.
         token_file: its content is sent as a bearer token; read again when the file changes.
         ca_file: certificates that the downstream's is checked against; None takes the system's.
         cert_file: our own certificate, with ``key_file``.
         timeout_seconds: for one try, from the connection to the answer.
+        is_whole: the endpoint is one signal's own URL, taken as it is.
+        named: what the three files are called where they are set, for messages.
     """
 
     endpoint: str = field(repr=False)  # it may hold credentials
@@ -42,6 +44,12 @@ class Downstream:
     key_file: Path | None = None
     timeout_seconds: float = 10.0
     user_agent: str = "otel-toolcall-eval"
+    is_whole: bool = False
+    named: tuple[str, str, str] = ("forward.tls.ca_file", "forward.tls.cert_file", "forward.tls.key_file")
+
+    def url(self, path: str) -> str:
+        """Return the URL of a signal with this path."""
+        return self.endpoint if self.is_whole else self.endpoint.rstrip("/") + path
 
     @property
     def shown(self) -> str:
@@ -101,16 +109,17 @@ def tls_of(downstream: Downstream) -> Renewed[Tls]:
 
     The context is built for gRPC, too, which has no words for what is wrong with a file.
     """
-    paths = {"ca_file": downstream.ca_file, "cert_file": downstream.cert_file, "key_file": downstream.key_file}
-    files = {f"forward.tls.{name}": path for name, path in paths.items() if path is not None}
+    paths = (downstream.ca_file, downstream.cert_file, downstream.key_file)
+    files = {name: path for name, path in zip(downstream.named, paths, strict=True) if path is not None}
+    named_ca, named_cert, _ = downstream.named
 
     def make(contents: Sequence[bytes]) -> Tls:
         found = dict(zip(files, contents, strict=True))
-        ca, cert, key = (found.get(f"forward.tls.{name}") for name in paths)
+        ca, cert, key = (found.get(name) for name in downstream.named)
         try:
             context = ssl.create_default_context(cadata=None if ca is None else ca.decode("latin-1"))
         except (ssl.SSLError, ValueError) as error:
-            raise SettingsError(where="forward.tls.ca_file", what="it does not hold certificates", fix="give it in PEM form") from error
+            raise SettingsError(where=named_ca, what="it does not hold certificates", fix="give it in PEM form") from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if downstream.cert_file is not None:
             try:
@@ -118,7 +127,7 @@ def tls_of(downstream: Downstream) -> Renewed[Tls]:
             except (ssl.SSLError, ValueError) as error:
                 what = "certificate and key do not belong together, or are not in PEM form"
                 fix = "give a certificate, and its key without a password"
-                raise SettingsError(where="forward.tls.cert_file", what=what, fix=fix) from error
+                raise SettingsError(where=named_cert, what=what, fix=fix) from error
         return Tls(context=context, ca=ca, cert=cert, key=key)
 
     return Renewed(files, make)

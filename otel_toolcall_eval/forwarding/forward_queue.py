@@ -76,6 +76,7 @@ class ForwardQueue:
         self._cut = False
         self._results: Counter[tuple[str, str]] = Counter()
         self._retries: Counter[str] = Counter()
+        self._undelivered = 0
 
     @property
     def is_full(self) -> bool:
@@ -99,6 +100,17 @@ class ForwardQueue:
         """Return the numbers of requests by result and signal, and of repeated tries by signal."""
         with self._changed:
             return dict(self._results), dict(self._retries)
+
+    @property
+    def undelivered_items(self) -> int:
+        """Return how many items were in the requests that were given up."""
+        with self._changed:
+            return self._undelivered
+
+    def wait_until_empty(self, timeout_seconds: float) -> bool:
+        """Wait until nothing waits and nothing is under way; False if that took longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting and not self._under_way, timeout_seconds)
 
     def reserve(self, room_bytes: int) -> None:
         """Reserve room; raises ForwardQueueFullError if there is none, or the service is stopping."""
@@ -172,7 +184,7 @@ class ForwardQueue:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._waiting and not self._under_way, timeout_seconds)
+            self.wait_until_empty(timeout_seconds)
             self._cut = True
             left = len(self._waiting) + self._under_way
             for _, _, entry in self._waiting:
@@ -215,6 +227,8 @@ class ForwardQueue:
 
     def _finish(self, entry: Entry, result: str) -> str:
         self._results[result, entry.parcel.signal.name.lower()] += 1
+        if result != DELIVERED:
+            self._undelivered += entry.parcel.items
         self._free(entry.room_bytes)
         return result
 

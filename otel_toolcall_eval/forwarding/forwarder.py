@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.forwarding.delivery import Delivered, Parcel, Refused, TryAgain
-from otel_toolcall_eval.forwarding.episodes import Episodes
+from otel_toolcall_eval.forwarding.episodes import FORWARDING, Episodes
 from otel_toolcall_eval.forwarding.forward_queue import DELIVERED, EXPIRED, ForwardQueue
 from otel_toolcall_eval.suppression import suppressed_instrumentation
 from otel_toolcall_eval.wire.cut_roots import Additions
@@ -19,11 +19,12 @@ from otel_toolcall_eval.wire.replies import Encoding, Signal
 from otel_toolcall_eval.wire.transcoding import to_protobuf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from otel_toolcall_eval.accounts import Counts
     from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.delivery import Client, Outcome
+    from otel_toolcall_eval.forwarding.episodes import Words
     from otel_toolcall_eval.forwarding.forward_queue import Entry
     from otel_toolcall_eval.forwarding.held_roots import HeldRoot, HeldRoots, Leaving
     from otel_toolcall_eval.model.score import TraceReport
@@ -49,6 +50,8 @@ class Forwarder:
         roots: HeldRoots | None = None,
         on_delivered: Callable[[float], None] | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
+        words: Words = FORWARDING,
+        senders: int = SENDERS,
     ) -> None:
         """Prepare; nothing is sent yet.
 
@@ -59,15 +62,18 @@ class Forwarder:
             roots: holds root spans back until their verdicts; None sends all at once.
             on_delivered: is told, for each request that was delivered, how many seconds it waited. Called from several threads.
             clock: monotonic nanoseconds.
+            words: what the operator is told in.
+            senders: threads that send.
         """
         self._client = client
+        self._number_of_senders = senders
         self._roots = roots
         self._on_delivered = on_delivered
         self._clock = clock
         self._queue = ForwardQueue(
             limit_bytes=queue_bytes, max_elapsed_ns=round(max_elapsed_seconds * 1e9), clock=clock, random=random.random
         )
-        self._episodes = Episodes(client.shown, protocol="http/protobuf" if client.takes_json else "grpc")
+        self._episodes = Episodes(client.shown, protocol="http/protobuf" if client.takes_json else "grpc", words=words)
         self._senders: list[threading.Thread] = []
         self._stopped: bool | None = None
 
@@ -93,11 +99,13 @@ class Forwarder:
     def start(self) -> None:
         """Start the senders."""
         self._client.start()
-        self._senders = [threading.Thread(target=self._run, name=f"otlp-forward-{number}", daemon=True) for number in range(SENDERS)]
+        self._senders = [
+            threading.Thread(target=self._run, name=f"otlp-forward-{number}", daemon=True) for number in range(self._number_of_senders)
+        ]
         for sender in self._senders:
             sender.start()
 
-    def reserve(self, body: bytes, encoding: Encoding, signal: Signal, spans: Iterable[Span] = ()) -> Passage:
+    def reserve(self, body: bytes, encoding: Encoding, signal: Signal, spans: Iterable[Span] = (), *, items: int = 0) -> Passage:
         """Reserve room for a request. Either of the passage's methods is to be called.
 
         Args:
@@ -105,6 +113,7 @@ class Forwarder:
             encoding: the body's.
             signal: what it carries.
             spans: the usable ones of a trace request.
+            items: how many spans or records it holds, for ``undelivered_items``.
 
         Raises:
             ForwardQueueFullError: there is no room.
@@ -112,7 +121,7 @@ class Forwarder:
         """
         if encoding is Encoding.JSON and not self._client.takes_json:
             body, encoding = to_protobuf(body, signal), Encoding.PROTOBUF
-        parcel = Parcel(signal=signal, encoding=encoding, body=body)
+        parcel = Parcel(signal=signal, encoding=encoding, body=body, items=items)
         roots: Sequence[HeldRoot] = ()
         if self._roots is not None and signal is Signal.TRACES:
             parcel, roots = self._roots.cut(parcel, spans)
@@ -154,6 +163,19 @@ class Forwarder:
         attached, leaving = self._roots.settle(report.trace_id, span_id, additions)
         self._send(leaving)
         return attached
+
+    @property
+    def undelivered_items(self) -> int:
+        """Return how many items were in requests that were given up, or were rejected in those that were taken."""
+        return self._queue.undelivered_items + sum(self._episodes.rejected.values())
+
+    def wait_until_empty(self, timeout_seconds: float) -> bool:
+        """Wait until all that was taken is settled; False if that took longer."""
+        return self._queue.wait_until_empty(timeout_seconds)
+
+    def results(self) -> tuple[Mapping[tuple[str, str], int], Mapping[str, int]]:
+        """Return the numbers of requests by result and signal, and of repeated tries by signal."""
+        return self._queue.counts()
 
     def counts(self) -> Counts:
         """Return what happened since the start: instrument name and attributes to a number."""

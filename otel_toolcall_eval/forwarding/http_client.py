@@ -56,7 +56,7 @@ class HttpClient:
         self.shown = downstream.shown
         self._token = None if downstream.token_file is None else Token(downstream.token_file)
         self._tls = tls_of(downstream) if downstream.is_tls else None
-        self._urls = {signal: downstream.endpoint.rstrip("/") + path for signal, path in HTTP_PATHS.items()}
+        self._urls = {signal: downstream.url(path) for signal, path in HTTP_PATHS.items()}
         self._lock = threading.Lock()
         self._awaited: set[Future[Outcome]] = set()  # the loop's, and once it has ended, the closing thread's
         # Guarded by _lock:
