@@ -11,6 +11,7 @@ from otel_toolcall_eval.emission.attributes import ExplainValues
 from otel_toolcall_eval.emission.events import EventsEmitter
 from otel_toolcall_eval.emission.judged_root import with_verdicts, write_verdicts
 from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.emission.recording import SdkRecorder
 from otel_toolcall_eval.pipeline import OWN_SCOPE
 from otel_toolcall_eval.sources.log_processor import LogSource
 from otel_toolcall_eval.sources.root_keeper import RootKeeper
@@ -78,7 +79,8 @@ def build_in_process(
             budget_seconds=settings.root_budget_ns / SECOND_NS,
             max_seconds=settings.completion.wait_after_root_max_ns / SECOND_NS + HELD_TOO_LONG_SECONDS,
         )
-    metrics = MetricsEmitter(meter_provider, judged_span_is_remote=False) if emit.metrics else None
+    flush = getattr(meter_provider, "force_flush", None)  # the API's own providers have none
+    metrics = MetricsEmitter(SdkRecorder(meter_provider), judged_span_is_remote=False, flush=flush) if emit.metrics else None
     events = EventsEmitter(
         logger_provider if emit.events else None,
         tracer_provider if emit.spans else None,

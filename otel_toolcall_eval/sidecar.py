@@ -145,7 +145,7 @@ class Sidecar:
         judged = self.parts.worker.shutdown(max(0.0, deadline - time.monotonic()))
         if self.parts.forwarder is not None:  # behind the verdicts, which roots wait for; before the last metrics, which count what is lost
             judged &= self.parts.forwarder.stop(max(0.0, deadline - time.monotonic()) * FORWARD_SHARE)
-        sent = self.parts.providers.shutdown(max(0.1, deadline - time.monotonic()))
+        sent = self.parts.telemetry.shutdown(max(0.1, deadline - time.monotonic()))
         if self.parts.journal is not None:
             self.parts.journal.close(delivered=judged and sent, ended=not self.parts.worker.alive)
         return judged and sent

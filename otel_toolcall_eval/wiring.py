@@ -13,9 +13,9 @@ from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.assembly.log_store import LogLimits
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
 from otel_toolcall_eval.emission.attributes import ExplainValues
+from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.console import ConsoleEmitter
-from otel_toolcall_eval.emission.events import EventsEmitter
-from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.errors import CriteriaError, SettingsError
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.count import CountEvaluator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from otel_toolcall_eval.emission.providers import Providers
+    from otel_toolcall_eval.emission.telemetry import Telemetry
     from otel_toolcall_eval.emitter import Emitter
     from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.forwarder import Forwarder
@@ -73,7 +73,7 @@ class SidecarParts:
 
     worker: Worker
     receivers: Receivers
-    providers: Providers
+    telemetry: Telemetry
     criteria: LoadedCriteria
     forwarder: Forwarder | None = None
     journal: SqliteJournal | None = None
@@ -141,10 +141,10 @@ def build_sidecar(
         SettingsError: settings, criteria or files of the listeners can't be used, or a part of the ``sidecar`` extra is missing.
     """
     try:
-        from otel_toolcall_eval.emission.otlp import OtlpSettings  # noqa: PLC0415 - the extra is needed from here on only
-        from otel_toolcall_eval.emission.providers import build_providers  # noqa: PLC0415
+        from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal  # noqa: PLC0415 - the extra is needed from here on only
         from otel_toolcall_eval.receivers import build_receivers  # noqa: PLC0415
         from otel_toolcall_eval.sources.http_pages import health_page, json_page, metrics_page  # noqa: PLC0415
+        from otel_toolcall_eval.wiring_telemetry import build_telemetry  # noqa: PLC0415
     except ImportError as error:
         missing = isinstance(error, ModuleNotFoundError)
         what = f"{error.name} is not installed" if missing else f"a library can't be used ({error})"
@@ -153,10 +153,10 @@ def build_sidecar(
     pipeline = build_pipeline(
         settings, criteria, keep_unbound=settings.listen.control is not None, keep_decisions=settings.journal.path is not None
     )
-    client = build_client(settings, version=own_version())  # before the providers: if it can't be built, no threads are left behind
+    client = build_client(settings, version=own_version())  # before the telemetry: if it can't be built, no threads are left behind
     export, emit = settings.export, settings.emit
     listening = [(listener.address.host, listener.address.port) for listener in settings.listen.listeners.values()]
-    providers = build_providers(
+    telemetry = build_telemetry(
         version=own_version(),
         otlp=OtlpSettings(endpoint=export.endpoint, protocol=None if export.protocol is None else export.protocol.value),
         export=export.enabled,
@@ -164,11 +164,12 @@ def build_sidecar(
         traces=emit.spans,
         listening=listening,
     )
-    metrics = MetricsEmitter(providers.meter_provider) if emit.metrics else None
+    metrics = MetricsEmitter(telemetry.aggregator, flush=telemetry.flush_metrics) if emit.metrics else None
     forwarder = build_forwarder(client, settings, on_delivered=metrics.passed_on if metrics else None)
-    events = EventsEmitter(
-        providers.logger_provider,
-        providers.tracer_provider,
+    events = BatchedEvents(
+        telemetry.outlets.get(Signal.LOGS),
+        telemetry.outlets.get(Signal.TRACES),
+        resource=telemetry.resource,
         explain_values=ExplainValues(settings.show_values.value),
         roots=forwarder if settings.forward.attach_to_root else None,
     )
@@ -181,11 +182,11 @@ def build_sidecar(
         on_late_span=metrics.late_span if metrics else None,
         journal=journal,
     )
-    observe(providers.meter_provider, AllCounts(worker, forwarder))
+    telemetry.aggregator.source = AllCounts(worker, forwarder, *telemetry.counting)
     intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection, logs=worker, forward=forwarder, shedder=worker)
 
     def render(accept: str) -> tuple[bytes, str]:
-        page = providers.page.render(accept)
+        page = telemetry.page.render(accept)
         return page.body, page.content_type
 
     pages = {
@@ -195,7 +196,7 @@ def build_sidecar(
         "/debug/traces": json_page(lambda: worker.waiting(limit=MAX_SHOWN, timeout_seconds=ANSWER_SECONDS).document()),
     }
     receivers = build_receivers(settings, worker=worker, intake=intake, pages=pages)
-    return SidecarParts(worker=worker, receivers=receivers, providers=providers, criteria=criteria, forwarder=forwarder, journal=journal)
+    return SidecarParts(worker=worker, receivers=receivers, telemetry=telemetry, criteria=criteria, forwarder=forwarder, journal=journal)
 
 
 def build_journal(settings: Settings, emitters: Sequence[Emitter]) -> SqliteJournal | None:

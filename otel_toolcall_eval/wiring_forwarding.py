@@ -11,9 +11,9 @@ from otel_toolcall_eval.pipeline import OWN_SCOPE
 from otel_toolcall_eval.settings.service import Compression
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from otel_toolcall_eval.accounts import Counts
+    from otel_toolcall_eval.emission.metrics import CountKey
     from otel_toolcall_eval.forwarding.delivery import Client
     from otel_toolcall_eval.forwarding.forwarder import Forwarder
     from otel_toolcall_eval.settings.service import Settings
@@ -78,7 +78,7 @@ def build_forwarder(client: Client | None, settings: Settings, *, on_delivered: 
 
 
 class _Counting(Protocol):
-    def counts(self) -> Counts: ...
+    def counts(self) -> Mapping[CountKey, int | float]: ...
 
 
 class AllCounts:
@@ -88,6 +88,6 @@ class AllCounts:
         """Keep those that are there."""
         self._parts = tuple(part for part in parts if part is not None)
 
-    def counts(self) -> Counts:
+    def counts(self) -> Mapping[CountKey, int | float]:
         """Return the counts of all parts."""
         return {key: number for part in self._parts for key, number in part.counts().items()}

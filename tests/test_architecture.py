@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("api", "processor"),
     ("in_process", "registration"),
     ("wiring",),
-    ("receivers", "wiring_forwarding"),
+    ("receivers", "wiring_forwarding", "wiring_telemetry"),
     ("sources", "settings", "forwarding", "emission", "journal", "process_limits"),
     ("worker",),
     ("journaling",),

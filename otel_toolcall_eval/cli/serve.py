@@ -70,7 +70,7 @@ def _addresses(sidecar: Sidecar) -> dict[str, str]:
 def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
     """Return what somebody who has just started a sidecar wants to know, next steps included."""
     settings, sets = sidecar.settings, sidecar.parts.criteria.sets
-    targets = sidecar.parts.providers.targets.values()
+    targets = sidecar.parts.telemetry.targets.values()
     forward = settings.forward.endpoint
     shown = sorted({without_credentials(target.endpoint) for target in targets})
     names = ", ".join(found.name for found in sets[:SHOWN_SETS]) + (", ..." if len(sets) > SHOWN_SETS else "")

@@ -108,27 +108,33 @@ def event_attributes(report: TraceReport, verdict: Verdict, *, values: ExplainVa
 
 
 def span_events(verdicts: Sequence[Verdict], attributes: Sequence[EventAttributes], *, room: int | None = None) -> Sequence[SpanEventText]:
-    """Return the events that go on one span: at most MAX_SPAN_EVENTS verdicts, and a summary of the rest if there is one.
+    """Return the events that go on one span; see ``shown_on_span``. ``attributes`` are those of the verdicts' events, in the same order."""
+    shown, omitted = shown_on_span(verdicts, room=room)
+    events = [SpanEventText(name=names.RESULT_EVENT, attributes=attributes[position]) for position in shown]
+    if omitted is not None:
+        events.append(SpanEventText(name=names.SUMMARY_EVENT, attributes=omitted))
+    return events
+
+
+def shown_on_span(verdicts: Sequence[Verdict], *, room: int | None = None) -> tuple[Sequence[int], EventAttributes | None]:
+    """Choose the verdicts whose events go on one span: at most MAX_SPAN_EVENTS, and a summary of the rest if there is one.
 
     Args:
         verdicts: of one report.
-        attributes: of their events, in the same order.
-        room: how many events the span can take; None for any number.
+        room: how many events the span can take, the summary included; None for any number.
 
     Returns:
-        Failures first, then inconclusive verdicts, then passes, so that the summary swallows what matters least; within these, in
-        the given order.
+        Their positions, failures first, then inconclusive verdicts, then passes, so that the summary swallows what matters least;
+        within these, in the given order. And the attributes of the summary's event, None if nothing is left out.
     """
-    ranked = sorted(zip(verdicts, attributes, strict=True), key=lambda pair: _URGENCY[pair[0].label])
+    ranked = sorted(range(len(verdicts)), key=lambda position: _URGENCY[verdicts[position].label])
     if room is not None and room <= 0:
-        return []
+        return (), None
     most = names.MAX_SPAN_EVENTS
     if room is not None and room < min(len(ranked), most + 1):  # the summary takes a place, too
         most = room - 1
-    events = [SpanEventText(name=names.RESULT_EVENT, attributes=chosen) for _, chosen in ranked[:most]]
-    if omitted := [verdict.label for verdict, _ in ranked[most:]]:
-        events.append(SpanEventText(name=names.SUMMARY_EVENT, attributes=_omitted(omitted)))
-    return events
+    omitted = [verdicts[position].label for position in ranked[most:]]
+    return ranked[:most], _omitted(omitted) if omitted else None
 
 
 def span_attributes(report: TraceReport) -> EventAttributes:

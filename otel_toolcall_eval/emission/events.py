@@ -99,7 +99,7 @@ class EventsEmitter:
                     _emit_logs(self._logger, attributes, context, now_unix_ns)
             finally:  # the trace has its verdicts also where the application's log processor raised
                 # Without a judged span, as in executions that were put together by hand, our span would be a new trace of its own.
-                is_on_root = self._roots is not None and _settle(self._roots, report, attributes, now_unix_ns)
+                is_on_root = self._roots is not None and settle(self._roots, report, attributes, now_unix_ns)
                 if self._tracer is not None and judged.is_valid and not is_on_root:
                     _emit_span(self._tracer, report, attributes, context, now_unix_ns)
 
@@ -114,8 +114,9 @@ class EventsEmitter:
         """
 
 
-def _settle(roots: JudgedRoots, report: TraceReport, attributes: Sequence[EventAttributes], now_unix_ns: int) -> bool:
-    time_unix_ns = _time_of(report)
+def settle(roots: JudgedRoots, report: TraceReport, attributes: Sequence[EventAttributes], now_unix_ns: int) -> bool:
+    """Let the roots of a report go; True if its verdicts, whose events have these attributes, go out on the judged span itself."""
+    time_unix_ns = time_of(report)
     events = (
         SpanEvent(name=event.name, time_unix_ns=time_unix_ns, attributes=_values(event.attributes))
         for event in span_events(report.verdicts, attributes)
@@ -127,7 +128,7 @@ def _values(attributes: EventAttributes) -> Attributes:
     return {key: value if isinstance(value, str | bool | int | float) else tuple(value) for key, value in attributes.items()}
 
 
-def _time_of(report: TraceReport) -> int:
+def time_of(report: TraceReport) -> int:
     """Return when the judged span ended, which is when its events happen."""
     ended = 0 if report.judged_span is None else report.judged_span.end_unix_ns
     return min(max(ended, 0), _LATEST_UNIX_NS)
@@ -149,7 +150,7 @@ def _emit_logs(logger: Logger, attributes: Sequence[EventAttributes], context: C
 
 
 def _emit_span(tracer: Tracer, report: TraceReport, attributes: Sequence[EventAttributes], context: Context, now_unix_ns: int) -> None:
-    time_unix_ns = _time_of(report)
+    time_unix_ns = time_of(report)
     span = tracer.start_span(
         names.SPAN_NAME,
         context=context,

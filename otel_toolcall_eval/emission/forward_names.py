@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind
-from otel_toolcall_eval.emission.names import RESULT
-
-SIGNAL: Final = Attribute(name="toolcall_eval.signal")
+from otel_toolcall_eval.emission.instrument import Instrument, Kind
+from otel_toolcall_eval.emission.names import RESULT, SIGNAL
 
 FORWARD_REQUESTS: Final = Instrument(
     name="toolcall_eval.forward.requests",

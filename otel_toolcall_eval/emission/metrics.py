@@ -1,4 +1,4 @@
-"""Scores and counts as OpenTelemetry instruments of any MeterProvider, the user's own or the sidecar's. Source: DESIGN, section 5.
+"""Scores and counts as OpenTelemetry metrics, recorded wherever a ``Recorder`` puts them. Source: DESIGN, section 5.
 
 Attribute sets are closed: agents, criteria and tools beyond a bound become ``_OTHER``, so that neither a hostile span nor a
 mistake (a session ID in an agent's name) makes series without end. Totals stay right.
@@ -6,6 +6,7 @@ mistake (a session ID in an agent's name) makes series without end. Totals stay 
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -14,23 +15,25 @@ from opentelemetry.metrics import Observation
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.attributes import MAX_NAME_CHARS, clean_name
 from otel_toolcall_eval.emission.deadline import Flusher
-from otel_toolcall_eval.emission.forward_names import FORWARD_DELAY, FORWARD_OBSERVED, FORWARD_RECORDED
+from otel_toolcall_eval.emission.forward_names import FORWARD_DELAY
 from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind
-from otel_toolcall_eval.emission.judged_span import context_of, judged_span_context
+from otel_toolcall_eval.emission.judged_span import judged_span_context
+from otel_toolcall_eval.emission.recording import OBSERVED, Occasion
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from opentelemetry.context import Context
-    from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, MeterProvider
+    from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider
 
+    from otel_toolcall_eval.emission.recording import Cell, Recorder
     from otel_toolcall_eval.model.score import Label, TraceReport, Verdict
 
     CountKey = tuple[str, tuple[tuple[str, str], ...]]
 
 _EVICTIONS: Final = frozenset({Trigger.EVICTION, Trigger.MEMORY})
 _REMEMBERED_TRACES: Final = 10_000  # about 5 MB; late spans come within a minute or so
+_REMEMBERED_CELLS: Final = 20_000
 _UNKNOWN: Final = "unknown"
 
 
@@ -71,91 +74,78 @@ class Vocabulary:
 class MetricsEmitter:
     """Records reports as metrics. All methods but ``passed_on``, ``flush`` and ``shutdown`` belong to one thread, the worker's.
 
-    Cost: an SDK call for each score, verdict and expectation, and three for each trace; 11 us each on a quiet core (DESIGN, section 7).
+    Cost: a call of a cell for each score, verdict and expectation, and three for each trace; see ``recording``.
     """
 
-    def __init__(self, meter_provider: MeterProvider, *, judged_span_is_remote: bool = True) -> None:
-        """Create the instruments.
+    def __init__(self, recorder: Recorder, *, judged_span_is_remote: bool = True, flush: Callable[[], object] | None = None) -> None:
+        """Begin.
 
         Args:
-            meter_provider: stays the caller's; it is flushed, never shut down.
+            recorder: has the cells.
             judged_span_is_remote: False inside the agent's own process.
+            flush: exports what was recorded; None if nothing can be asked to.
         """
-        meter = meter_provider.get_meter(names.SCOPE_NAME)
+        self._recorder = recorder
         self._is_remote = judged_span_is_remote
-        recorded = (*names.RECORDED, *FORWARD_RECORDED)
-        self._counters = {item.name: _counter(meter, item) for item in recorded if item.kind is Kind.COUNTER}
-        self._histograms = {item.name: _histogram(meter, item) for item in recorded if item.kind is Kind.HISTOGRAM}
+        self._cells: dict[tuple[str | None, ...], Cell] = {}
         self._vocabularies: dict[str, Vocabulary] = {}
         self._labels: OrderedDict[bytes, dict[tuple[str, str], Label]] = OrderedDict()
-        flush = getattr(meter_provider, "force_flush", None)  # the API's own providers have none
         self._flusher = Flusher([flush] if flush else [])
 
     def emit(self, report: TraceReport) -> None:
         """Record a report. What an earlier revision of it recorded is not recorded again; see ``toolcall_eval.revisions``."""
-        context = context_of(judged_span_context(report, is_remote=self._is_remote))
+        occasion = Occasion(judged_span_context(report, is_remote=self._is_remote), time.time_ns())
         if report.revision == 0:
-            self._trace(report, context)
+            self._trace(report, occasion)
         earlier = self._remember(report)
         for verdict in report.verdicts:
             key = (verdict.criteria, verdict.evaluator)
             if report.revision == 0 or (earlier is not None and key not in earlier):
-                self._verdict(report, verdict, context)
+                self._verdict(report, verdict, occasion)
             else:
                 self._revision(verdict, earlier[key] if earlier is not None else None)
 
     def late_span(self, age_seconds: float) -> None:
         """Record how long after its trace's decision a span came."""
-        self._record(names.LATE_SPAN_AGE, age_seconds, {})
+        self._cell(names.LATE_SPAN_AGE).record(age_seconds)
 
     def passed_on(self, delay_seconds: float) -> None:
         """Record how long a request waited to be passed on. Any thread."""
-        self._record(FORWARD_DELAY, delay_seconds, {})
+        self._recorder.cell(FORWARD_DELAY, {}).record(delay_seconds)
 
     def flush(self, timeout_seconds: float) -> bool:
         """Collect and export what was recorded; False if that took longer."""
         return self._flusher.flush(timeout_seconds)
 
     def shutdown(self, timeout_seconds: float) -> None:
-        """Do nothing: the provider is the caller's, and exports what is left when it is shut down.
+        """Do nothing: what exports is the caller's, and exports what is left when it is shut down.
 
         A flush here would take all the time that there is if the collector is dead, and leave none for the others.
         """
 
-    def _trace(self, report: TraceReport, context: Context) -> None:
-        attributes = {names.TRIGGER.name: report.trigger.value, names.COMPLETENESS.name: report.completeness.value}
-        self._add(names.TRACES_DECIDED, attributes, context)
+    def _trace(self, report: TraceReport, occasion: Occasion) -> None:
+        fate = report.trigger, report.completeness
+        self._cell(names.TRACES_DECIDED, *fate).record(1, occasion)
         if report.trigger in _EVICTIONS:
-            self._add(names.TRACES_EVICTED, attributes, context)
-        self._record(names.DECISION_DELAY, report.decided_after_ns / 1e9, {}, context)
+            self._cell(names.TRACES_EVICTED, *fate).record(1, occasion)
+        self._cell(names.DECISION_DELAY).record(report.decided_after_ns / 1e9, occasion)
         if report.unbound:
-            self._add(names.TRACES_UNBOUND, attributes, context)
+            self._cell(names.TRACES_UNBOUND, *fate).record(1, occasion)
         else:
-            self._record(names.EVALUATION_DURATION, report.evaluation_seconds, {}, context)
+            self._cell(names.EVALUATION_DURATION).record(report.evaluation_seconds, occasion)
 
-    def _verdict(self, report: TraceReport, verdict: Verdict, context: Context) -> None:
-        name = {names.EVALUATION_NAME.name: self._admit(names.EVALUATION_NAME, verdict.evaluator)}
-        judged = name | {
-            names.SCORE_LABEL.name: verdict.label.value,
-            names.CRITERIA.name: self._admit(names.CRITERIA, verdict.criteria),
-        }
-        how = {names.TRIGGER.name: report.trigger.value, names.COMPLETENESS.name: verdict.completeness.value}
-        self._add(names.EVALUATIONS, judged | how, context)
-        if verdict.score is None or verdict.emitted_score is None:
+    def _verdict(self, report: TraceReport, verdict: Verdict, occasion: Occasion) -> None:
+        name, label, criteria = verdict.evaluator, verdict.label, verdict.criteria
+        self._cell(names.EVALUATIONS, name, label, criteria, report.trigger, verdict.completeness).record(1, occasion)
+        score = verdict.emitted_score
+        if verdict.score is None or score is None:
             return  # inconclusive: neither its score nor what it says of single expectations can be relied on
-        agent = {} if report.agent is None else {names.AGENT_NAME.name: self._admit(names.AGENT_NAME, report.agent)}
-        self._record(names.SCORE, verdict.emitted_score, judged | agent, context)
+        self._cell(names.SCORE, name, label, report.agent, criteria).record(score, occasion)
         for expectation in verdict.score.outcomes:
-            tool = self._admit(names.TOOL_NAME, expectation.tool)
-            self._add(names.EXPECTATIONS, name | {names.TOOL_NAME.name: tool, names.RESULT.name: expectation.outcome.value}, context)
+            self._cell(names.EXPECTATIONS, name, expectation.tool, expectation.outcome).record(1, occasion)
 
     def _revision(self, verdict: Verdict, earlier: Label | None) -> None:
-        attributes = {
-            names.EVALUATION_NAME.name: self._admit(names.EVALUATION_NAME, verdict.evaluator),
-            names.LABEL_FROM.name: _UNKNOWN if earlier is None else earlier.value,
-            names.LABEL_TO.name: verdict.label.value,
-        }
-        self._add(names.REVISIONS, attributes)
+        self._cell(names.REVISIONS, verdict.evaluator, _UNKNOWN if earlier is None else earlier, verdict.label).record(1)
 
     def _remember(self, report: TraceReport) -> Mapping[tuple[str, str], Label] | None:
         """Keep the labels for the next revision; return those of the one before, None if they are unknown."""
@@ -169,17 +159,29 @@ class MetricsEmitter:
             self._labels.popitem(last=False)
         return earlier
 
+    def _cell(self, instrument: Instrument, *values: str | None) -> Cell:
+        """Return the cell of these values, which stand in the order of the instrument's attributes; None leaves one out."""
+        key = (instrument.name, *values)
+        cell = self._cells.get(key)
+        if cell is None:
+            cell = self._recorder.cell(instrument, self._attributes(instrument, values))
+            if len(self._cells) >= _REMEMBERED_CELLS:
+                self._cells.clear()  # they are the recorder's; this is only the way to them
+            if all(value is None or len(value) <= MAX_NAME_CHARS for value in values):  # a name of megabytes is not kept
+                self._cells[key] = cell
+        return cell
+
+    def _attributes(self, instrument: Instrument, values: Sequence[str | None]) -> Mapping[str, str]:
+        pairs = zip(instrument.attributes, values, strict=True)
+        return {attribute.name: self._admit(attribute, value) for attribute, value in pairs if value is not None}
+
     def _admit(self, attribute: Attribute, value: str) -> str:
+        if attribute.limit is None:
+            return str(value)  # a word of ours: the member of an enumeration is no plain text
         vocabulary = self._vocabularies.get(attribute.name)
         if vocabulary is None:
-            vocabulary = self._vocabularies[attribute.name] = Vocabulary(attribute.limit or 0)
+            vocabulary = self._vocabularies[attribute.name] = Vocabulary(attribute.limit)
         return vocabulary.admit(value)
-
-    def _add(self, instrument: Instrument, attributes: Mapping[str, str], context: Context | None = None) -> None:
-        self._counters[instrument.name].add(1, attributes, context)
-
-    def _record(self, instrument: Instrument, value: float, attributes: Mapping[str, str], context: Context | None = None) -> None:
-        self._histograms[instrument.name].record(value, attributes, context)
 
 
 def observe(meter_provider: MeterProvider, source: CountSource) -> None:
@@ -190,7 +192,7 @@ def observe(meter_provider: MeterProvider, source: CountSource) -> None:
     """
     meter = meter_provider.get_meter(names.SCOPE_NAME)
     snapshot = _Snapshot(source)
-    for position, instrument in enumerate((*names.OBSERVED, *FORWARD_OBSERVED)):
+    for position, instrument in enumerate(OBSERVED):
         _observable(meter, instrument, snapshot.reader(instrument.name, refresh=position == 0))
 
 
@@ -221,17 +223,3 @@ def _observable(meter: Meter, instrument: Instrument, callback: Callable[[Callba
         Kind.OBSERVABLE_GAUGE: meter.create_observable_gauge,
     }[instrument.kind]
     create(instrument.name, callbacks=[callback], unit=instrument.unit, description=instrument.description)
-
-
-def _counter(meter: Meter, instrument: Instrument) -> Counter:
-    return meter.create_counter(instrument.name, unit=instrument.unit, description=instrument.description)
-
-
-def _histogram(meter: Meter, instrument: Instrument) -> Histogram:
-    # Advice, not a view: in the agent's process the MeterProvider is the user's, and so are its views, which go first.
-    return meter.create_histogram(
-        instrument.name,
-        unit=instrument.unit,
-        description=instrument.description,
-        explicit_bucket_boundaries_advisory=instrument.bounds,
-    )

@@ -41,6 +41,7 @@ LABEL_FROM: Final = Attribute(name="toolcall_eval.label.from")
 LABEL_TO: Final = Attribute(name="toolcall_eval.label.to")
 TRANSPORT: Final = Attribute(name="toolcall_eval.transport")
 REASON: Final = Attribute(name="toolcall_eval.reason")
+SIGNAL: Final = Attribute(name="toolcall_eval.signal")
 VERDICT_TIME: Final = Attribute(name="toolcall_eval.verdict_time_unix_ns")
 VERDICTS_FAIL: Final = Attribute(name="toolcall_eval.verdicts.fail")
 VERDICTS_INCONCLUSIVE: Final = Attribute(name="toolcall_eval.verdicts.inconclusive")
@@ -232,6 +233,21 @@ JOURNAL_SIZE: Final = Instrument(
     description="Size of the journal's file, with its log.",
 )
 
+EXPORT_FAILURES: Final = Instrument(
+    name="toolcall_eval.export.failures",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{export}",
+    description="Exports of our own telemetry that failed, whether or not they were tried again.",
+    attributes=(SIGNAL,),
+)
+EXPORT_DROPPED: Final = Instrument(
+    name="toolcall_eval.export.dropped",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{item}",
+    description="Log events and spans of ours that were lost: no room, given up, or rejected by the endpoint.",
+    attributes=(SIGNAL,),
+)
+
 RECORDED: Final = (
     SCORE,
     EVALUATIONS,
@@ -269,5 +285,7 @@ OBSERVED: Final = (
     JOURNAL_DISCARDED,
     JOURNAL_DAMAGED,
     JOURNAL_SIZE,
+    EXPORT_FAILURES,
+    EXPORT_DROPPED,
 )
 """Metrics that are read from the pipeline's own counts at export time."""

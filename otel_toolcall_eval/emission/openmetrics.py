@@ -1,6 +1,6 @@
 """The page that Prometheus scrapes: OpenTelemetry metrics as OpenMetrics text with exemplars.
 
-A metric reader of our own, since opentelemetry-exporter-prometheus drops exemplars, and these are what leads from a bad score to
+Of our own, since opentelemetry-exporter-prometheus drops exemplars, and these are what leads from a bad score to
 its trace. Formatting and escaping are prometheus_client's (extra ``sidecar``). Temporality is cumulative, as Prometheus needs it.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
-from threading import RLock
+from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from opentelemetry.sdk.metrics.export import Gauge, Histogram, HistogramDataPoint, MetricReader, NumberDataPoint, Sum
+from opentelemetry.sdk.metrics.export import Gauge, Histogram, HistogramDataPoint, NumberDataPoint, Sum
 from prometheus_client import exposition
 from prometheus_client.core import Exemplar, Metric, Timestamp
 from prometheus_client.openmetrics import exposition as openmetrics_exposition
@@ -22,7 +22,7 @@ from prometheus_client.utils import floatToGoString
 from otel_toolcall_eval.emission.prometheus_names import family_name, labels, unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from opentelemetry.sdk.metrics.export import Metric as OtelMetric
     from opentelemetry.sdk.metrics.export import MetricsData
@@ -46,43 +46,34 @@ class Page:
     content_type: str
 
 
-class OpenMetricsReader(MetricReader):
+class MetricsPage:
     """Collects when it is asked to, from any thread."""
 
-    def __init__(self) -> None:
-        """Prepare to be given to a MeterProvider."""
-        super().__init__()
-        self._lock = RLock()
-        self._families: Mapping[str, Metric] = {}
-        self._exemplars: dict[Series, Exemplar] = {}
+    def __init__(self, collect: Callable[[], MetricsData | None]) -> None:
+        """Take what collects, cumulatively; it is called by one thread at a time, and None says that there is nothing."""
+        self._collect = collect
+        self._lock = Lock()
+        self._exemplars: Mapping[Series, Exemplar] = {}
 
     def render(self, accept: str = "") -> Page:
         """Collect, and render as OpenMetrics 1.0 if the ``Accept`` header prefers it, else as Prometheus text 0.0.4, without exemplars.
 
-        Cost: 40 us of CPU for each line, most of it prometheus_client's; 1.2 s for the 2,000 histogram series that the SDK allows.
+        Cost: 40 us of CPU for each line, most of it prometheus_client's; 5 s for 10,000 histogram series, the most that may be.
         """
         with self._lock:
-            self.collect()
-            families = _Families(self._families.values())
-        if prefers_openmetrics(accept):
-            body: bytes = openmetrics_exposition.generate_latest(families)  # type: ignore[no-untyped-call]
-            return Page(body=body, content_type=openmetrics_exposition.CONTENT_TYPE_LATEST)
-        return Page(body=exposition.generate_latest(families), content_type=PLAIN_CONTENT_TYPE)
-
-    def shutdown(self, timeout_millis: float = 30_000, **kwargs: object) -> None:
-        """Do nothing: there is nothing to send, and the page may be read to the end."""
-
-    def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: object) -> None:  # noqa: ARG002 - the SDK's
-        """Keep what was collected. Runs for each scrape and for each flush of the provider."""
-        with self._lock:
             translation = _Translation(self._exemplars)
-            for resource_metrics in metrics_data.resource_metrics:
+            data = self._collect()
+            for resource_metrics in () if data is None else data.resource_metrics:
                 translation.target(resource_metrics.resource.attributes)
                 for scope_metrics in resource_metrics.scope_metrics:
                     for metric in scope_metrics.metrics:
                         translation.add(metric, scope_metrics.scope)
-            self._families = translation.families
             self._exemplars = translation.exemplars
+        families = _Families(translation.families.values())
+        if prefers_openmetrics(accept):
+            body: bytes = openmetrics_exposition.generate_latest(families)  # type: ignore[no-untyped-call]
+            return Page(body=body, content_type=openmetrics_exposition.CONTENT_TYPE_LATEST)
+        return Page(body=exposition.generate_latest(families), content_type=PLAIN_CONTENT_TYPE)
 
 
 class _Families(Collector):
@@ -100,7 +91,7 @@ class _Translation:
 
     Attributes:
         families: by name; each name stands on a page only once.
-        exemplars: the newest of each bucket. The SDK hands an exemplar out once, and a scrape that missed it would never see it, so
+        exemplars: the newest of each bucket. A collection hands an exemplar out once, and a scrape that missed it would never see it, so
             they are kept until a newer one comes; bounded by the number of series, since those of vanished series are not carried over.
     """
 

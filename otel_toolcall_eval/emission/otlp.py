@@ -1,4 +1,4 @@
-"""Where our telemetry goes by OTLP, and the exporters that take it there.
+"""Where our telemetry goes by OTLP, and what takes it there: the SDK's exporter for metrics, clients with these options for events.
 
 The variables ``OTEL_EXPORTER_OTLP_*`` keep their meaning and go before the service file. Unlike an SDK, we send nothing unless an
 endpoint is named: the default, port 4317 of this host, would be ourselves.
@@ -6,9 +6,13 @@ endpoint is named: the default, port 4317 of this host, would be ourselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from opentelemetry.util.re import parse_env_headers
 
 from otel_toolcall_eval.endpoint import OtlpProtocol, protocol_of
 from otel_toolcall_eval.errors import SettingsError
@@ -16,11 +20,10 @@ from otel_toolcall_eval.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from opentelemetry.sdk._logs.export import LogRecordExporter
     from opentelemetry.sdk.metrics.export import MetricExporter
-    from opentelemetry.sdk.trace.export import SpanExporter
 
 _FILE: Final = "export.otlp"
+_TIMEOUT_SECONDS: Final = 10.0
 
 
 class Signal(StrEnum):
@@ -44,6 +47,25 @@ class Target:
     endpoint: str
     protocol: OtlpProtocol
     origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """How events are sent.
+
+    Attributes:
+        headers: names in lower case.
+        timeout_seconds: for one try.
+        ca_file: certificates that the endpoint's is checked against; None takes the system's.
+        cert_file: our own certificate, with ``key_file``.
+    """
+
+    headers: Mapping[str, str] = field(repr=False)
+    gzip: bool
+    timeout_seconds: float
+    ca_file: Path | None
+    cert_file: Path | None
+    key_file: Path | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,21 +106,6 @@ def find_target(signal: Signal, settings: OtlpSettings, environ: Mapping[str, st
     return Target(signal=signal, endpoint=endpoint, protocol=protocol, origin=origin)
 
 
-def span_exporter(target: Target) -> SpanExporter:
-    """Build the exporter of spans; raises SettingsError if the environment forbids it."""
-    # Imported late, here and below: each pulls in its own client library, and only one of them is needed.
-    try:
-        if target.protocol is OtlpProtocol.GRPC:
-            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter  # noqa: PLC0415
-
-            return GrpcExporter(endpoint=target.endpoint)
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter  # noqa: PLC0415
-
-        return HttpExporter(endpoint=target.endpoint)
-    except Exception as error:
-        raise _unusable(target, error) from error
-
-
 def metric_exporter(target: Target) -> MetricExporter:
     """Build the exporter of metrics; raises SettingsError if the environment forbids it."""
     try:
@@ -113,18 +120,40 @@ def metric_exporter(target: Target) -> MetricExporter:
         raise _unusable(target, error) from error
 
 
-def log_exporter(target: Target) -> LogRecordExporter:
-    """Build the exporter of log records; raises SettingsError if the environment forbids it."""
+def client_options(signal: Signal, environ: Mapping[str, str]) -> ClientOptions:
+    """Read the variables of one signal; each of them goes before the one for all signals. Empty ones are not set.
+
+    Source: OpenTelemetry specification, "OTLP Exporter"; the time-out is in seconds, as the Python exporters have it.
+
+    Raises:
+        SettingsError: a value can't be used.
+    """
+    name = signal.value.upper()
+
+    def read(word: str) -> tuple[str, str] | None:
+        return _first((f"OTEL_EXPORTER_OTLP_{name}_{word}", f"OTEL_EXPORTER_OTLP_{word}"), environ, "", None)
+
+    def file(word: str) -> Path | None:
+        found = read(word)
+        return None if found is None else Path(found[1])
+
+    headers, compression, timeout = read("HEADERS"), read("COMPRESSION"), read("TIMEOUT")
+    if compression is not None and compression[1].lower() not in {"gzip", "none"}:
+        raise SettingsError(where=compression[0], what=f"{compression[1]!r} is no compression that we know", fix="use gzip or none")
     try:
-        if target.protocol is OtlpProtocol.GRPC:
-            from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcExporter  # noqa: PLC0415
-
-            return GrpcExporter(endpoint=target.endpoint)
-        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as HttpExporter  # noqa: PLC0415
-
-        return HttpExporter(endpoint=target.endpoint)
-    except Exception as error:
-        raise _unusable(target, error) from error
+        seconds = _TIMEOUT_SECONDS if timeout is None else float(timeout[1])
+    except ValueError:
+        seconds = math.nan
+    if timeout is not None and not 0 < seconds < math.inf:
+        raise SettingsError(where=timeout[0], what=f"{timeout[1]!r} is no time-out", fix="give seconds, such as 10")
+    return ClientOptions(
+        headers={} if headers is None else parse_env_headers(headers[1], liberal=True),
+        gzip=compression is not None and compression[1].lower() == "gzip",
+        timeout_seconds=seconds,
+        ca_file=file("CERTIFICATE"),
+        cert_file=file("CLIENT_CERTIFICATE"),
+        key_file=file("CLIENT_KEY"),
+    )
 
 
 def _first(variables: Iterable[str], environ: Mapping[str, str], setting: str, value: str | None) -> tuple[str, str] | None:

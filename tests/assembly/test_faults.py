@@ -15,6 +15,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.emission.recording import SdkRecorder
 from otel_toolcall_eval.model.trace import Doubt, Trigger
 from tests.assembly.judged import args, count, order, pipeline, said
 from tests.fakes import SECOND_NS, span
@@ -316,7 +317,7 @@ def test_a32_drip_feed_is_judged_by_age_and_then_revised_with_all_parts() -> Non
 def test_a41_invented_tool_names_make_no_series() -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader], shutdown_on_exit=False)
-    emitter = MetricsEmitter(provider)
+    emitter = MetricsEmitter(SdkRecorder(provider))
     pipe = pipeline(count(get_weather=(">=", 1)), order("get_weather", "get_forecast"))
     for trace in range(1, 101):
         calls = [span(number, trace=trace, parent=1, tool=f"invented-{trace}-{number}") for number in range(2, 102)]

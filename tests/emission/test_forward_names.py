@@ -6,6 +6,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from otel_toolcall_eval.emission import forward_names, names
 from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.emission.recording import SdkRecorder
 
 ALL = (*forward_names.FORWARD_RECORDED, *forward_names.FORWARD_OBSERVED)
 
@@ -46,7 +47,7 @@ class Counts:
 def test_counts_and_delays_come_out_under_their_names() -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader], shutdown_on_exit=False)
-    emitter = MetricsEmitter(provider)
+    emitter = MetricsEmitter(SdkRecorder(provider))
     observe(provider, Counts())
     emitter.passed_on(0.3)
     data = reader.get_metrics_data()

@@ -12,11 +12,15 @@ from opentelemetry.sdk.metrics.export import (
     Metric,
     NumberDataPoint,
 )
+from opentelemetry.sdk.resources import Resource
 
 from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.emission.aggregator import Aggregator
+from otel_toolcall_eval.emission.collection import Collection
 from otel_toolcall_eval.emission.metrics import MetricsEmitter, Vocabulary, observe
+from otel_toolcall_eval.emission.recording import SdkRecorder
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
 from otel_toolcall_eval.journal.store import Sync
@@ -32,19 +36,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from otel_toolcall_eval.emission.metrics import CountKey
+    from otel_toolcall_eval.emission.metrics import CountKey, CountSource
     from otel_toolcall_eval.model.score import TraceReport
 
     Attributes = tuple[tuple[str, object], ...]
 
 
 class Recorded:
-    """An emitter over the real SDK, and what the SDK holds."""
+    """An emitter over the real SDK or over our own aggregator, and what they hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
         self.reader = InMemoryMetricReader()
         self.provider = MeterProvider([self.reader], shutdown_on_exit=False)
-        self.emitter = MetricsEmitter(self.provider)
+        self.aggregator = Aggregator(Resource({}))
+        self.collection = Collection(self.aggregator)
+        self.emitter = MetricsEmitter(SdkRecorder(self.provider) if kind == "sdk" else self.aggregator, flush=self.provider.force_flush)
+
+    def observe(self, source: CountSource) -> None:
+        if self.kind == "sdk":
+            observe(self.provider, source)
+        else:
+            self.aggregator.source = source
 
     def emit(self, *reports: TraceReport) -> Recorded:
         for item in reports:
@@ -52,7 +65,7 @@ class Recorded:
         return self
 
     def metrics(self) -> Mapping[str, Metric]:
-        data = self.reader.get_metrics_data()
+        data = self.reader.get_metrics_data() if self.kind == "sdk" else self.collection.collect()
         if data is None:
             return {}
         return {
@@ -74,9 +87,9 @@ def _series(metric: Metric) -> Iterator[tuple[Attributes, float]]:
             yield attributes, point.value
 
 
-@pytest.fixture
-def recorded() -> Iterator[Recorded]:
-    fresh = Recorded()
+@pytest.fixture(params=["sdk", "aggregator"])
+def recorded(request: pytest.FixtureRequest) -> Iterator[Recorded]:
+    fresh = Recorded(request.param)
     yield fresh
     fresh.provider.shutdown()
 
@@ -331,7 +344,7 @@ def test_counts_are_observed_under_their_names_and_of_one_moment(recorded: Recor
             ("toolcall_eval.nobody.knows", ()): 1,
         }
     )
-    observe(recorded.provider, source)
+    recorded.observe(source)
     metrics = recorded.metrics()
     assert source.asked == 1
     values = {name: dict(_series(metric)) for name, metric in metrics.items()}
@@ -355,9 +368,10 @@ def test_every_count_of_the_worker_is_known(recorded: Recorded, tmp_path: Path) 
     worker.pipeline.add([], now_ns=0, transport="grpc", rejected={"end": 1})
     worker.pipeline.add_logs([LogRecord(trace_id=None, span_id=None, event_name="e")], received=2, now_ns=0, transport="grpc")
     instruments = {instrument.name: {attribute.name for attribute in instrument.attributes} for instrument in names.OBSERVED}
-    observe(recorded.provider, worker)
+    recorded.observe(worker)
     metrics = recorded.metrics()
-    assert set(metrics) == {name for name, _ in worker.counts()} == set(instruments)
+    of_others = {names.EXPORT_FAILURES.name, names.EXPORT_DROPPED.name}
+    assert set(metrics) == {name for name, _ in worker.counts()} == set(instruments) - of_others
     for name, metric in metrics.items():
         for point in metric.data.data_points:
             assert set(point.attributes or {}) <= instruments[name]
@@ -367,14 +381,14 @@ def test_every_count_of_the_worker_is_known(recorded: Recorded, tmp_path: Path) 
 
 def test_accounting_identity_holds_in_every_collection(recorded: Recorded) -> None:
     source = Counts({(f"toolcall_eval.spans.{name}", ()): value for name, value in (("received", 7), ("relevant", 4), ("ignored", 3))})
-    observe(recorded.provider, source)
+    recorded.observe(source)
     for _ in range(3):
         values = {name: sum(dict(_series(metric)).values()) for name, metric in recorded.metrics().items()}
         assert values["toolcall_eval.spans.received"] == values["toolcall_eval.spans.relevant"] + values["toolcall_eval.spans.ignored"]
 
 
 def test_provider_without_flush_is_flushed_at_once() -> None:
-    emitter = MetricsEmitter(NoOpMeterProvider())
+    emitter = MetricsEmitter(SdkRecorder(NoOpMeterProvider()))
     emitter.emit(report(verdict()))
     assert emitter.flush(0)
 

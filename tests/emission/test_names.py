@@ -74,6 +74,9 @@ DESIGN = [
     pytest.param("toolcall_eval.journal.discarded", "observable counter", "{file}", set(), id="journal.discarded"),
     pytest.param("toolcall_eval.journal.damaged", "observable counter", "{row}", set(), id="journal.damaged"),
     pytest.param("toolcall_eval.journal.size", "observable gauge", "By", set(), id="journal.size"),
+    # Own telemetry that does not arrive has to be seen by an operator.
+    pytest.param("toolcall_eval.export.failures", "observable counter", "{export}", {"toolcall_eval.signal"}, id="export.failures"),
+    pytest.param("toolcall_eval.export.dropped", "observable counter", "{item}", {"toolcall_eval.signal"}, id="export.dropped"),
     # Issue 4, item 10: runs spread over several traces are counted, and not joined.
     pytest.param("toolcall_eval.traces.linked", "observable counter", "{trace}", set(), id="traces.linked"),
     # Issue 4: a revision never counts twice.
@@ -125,6 +128,7 @@ def test_every_attribute_of_metrics_that_others_choose_is_bounded() -> None:
         names.LABEL_TO,
         names.TRANSPORT,
         names.REASON,
+        names.SIGNAL,
     }
     others = {attribute for instrument in ALL_INSTRUMENTS for attribute in instrument.attributes} - ours
     assert {attribute.name for attribute in others if attribute.limit is None} == set()

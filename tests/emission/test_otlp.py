@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from otel_toolcall_eval.emission.otlp import (
     OtlpSettings,
     Signal,
     Target,
+    client_options,
     find_target,
-    log_exporter,
     metric_exporter,
-    span_exporter,
 )
 from otel_toolcall_eval.endpoint import OtlpProtocol, is_own_address
 from otel_toolcall_eval.errors import SettingsError
@@ -123,13 +124,48 @@ def test_own_address_is_known(target: Target, listening: tuple[str, int], expect
 
 
 @pytest.mark.parametrize("protocol", list(OtlpProtocol))
-@pytest.mark.parametrize("build", [span_exporter, metric_exporter, log_exporter], ids=["traces", "metrics", "logs"])
-def test_environment_that_exporters_refuse_is_a_settings_error(
-    build: object, protocol: OtlpProtocol, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    signal = {span_exporter: Signal.TRACES, metric_exporter: Signal.METRICS, log_exporter: Signal.LOGS}[build]  # type: ignore[index]
+def test_environment_that_the_exporter_refuses_is_a_settings_error(protocol: OtlpProtocol, monkeypatch: pytest.MonkeyPatch) -> None:
     # gRPC exporters refuse an unknown compression; those over HTTP warn of it, and refuse a credential provider that is not there.
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "zip")
     monkeypatch.setenv("OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER", "nobody")
     with pytest.raises(SettingsError, match=r"OTLP exporter of \w+ \(test\): it can't be built: .*; check the OTEL_EXPORTER_OTLP_"):
-        build(_target("http://127.0.0.1:4318/v1/x", protocol, signal))  # type: ignore[operator]
+        metric_exporter(_target("http://127.0.0.1:4318/v1/x", protocol, Signal.METRICS))
+
+
+def test_options_of_the_signal_go_before_those_of_all() -> None:
+    environ = {
+        "OTEL_EXPORTER_OTLP_HEADERS": "x-tenant=all",
+        "OTEL_EXPORTER_OTLP_LOGS_HEADERS": "X-Tenant=logs,authorization=Bearer%20abc",
+        "OTEL_EXPORTER_OTLP_COMPRESSION": "GZIP",
+        "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION": "none",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "2.5",
+        "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT": "",
+        "OTEL_EXPORTER_OTLP_CERTIFICATE": "/etc/ca.pem",
+        "OTEL_EXPORTER_OTLP_LOGS_CLIENT_KEY": "/etc/key.pem",
+        "OTEL_EXPORTER_OTLP_LOGS_CLIENT_CERTIFICATE": "/etc/cert.pem",
+    }
+    logs, traces = (client_options(signal, environ) for signal in (Signal.LOGS, Signal.TRACES))
+    assert dict(logs.headers) == {"x-tenant": "logs", "authorization": "Bearer abc"}
+    assert (logs.gzip, logs.timeout_seconds, logs.ca_file) == (True, 2.5, Path("/etc/ca.pem"))
+    assert (logs.cert_file, logs.key_file) == (Path("/etc/cert.pem"), Path("/etc/key.pem"))
+    assert (dict(traces.headers), traces.gzip, traces.key_file) == ({"x-tenant": "all"}, False, None)
+    assert "abc" not in repr(logs)
+
+
+def test_options_have_defaults() -> None:
+    options = client_options(Signal.LOGS, {})
+    assert (dict(options.headers), options.gzip, options.timeout_seconds, options.ca_file) == ({}, False, 10.0, None)
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        pytest.param({"OTEL_EXPORTER_OTLP_COMPRESSION": "zip"}, "OTLP_COMPRESSION: 'zip' is no compression", id="compression"),
+        pytest.param({"OTEL_EXPORTER_OTLP_LOGS_TIMEOUT": "soon"}, "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT: 'soon' is no time-out", id="no-number"),
+        pytest.param({"OTEL_EXPORTER_OTLP_TIMEOUT": "0"}, "'0' is no time-out", id="no-time"),
+        pytest.param({"OTEL_EXPORTER_OTLP_TIMEOUT": "inf"}, "'inf' is no time-out", id="endless"),
+    ],
+)
+def test_option_that_cannot_be_used_is_refused_by_name(environ: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        client_options(Signal.LOGS, environ)

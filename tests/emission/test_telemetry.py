@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from contextlib import closing
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,29 +17,29 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.attributes import ExplainValues
-from otel_toolcall_eval.emission.events import EventsEmitter
+from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.instrument import Kind
-from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.emission.prometheus_names import family_name
-from otel_toolcall_eval.emission.providers import Providers, build_providers, own_resource
+from otel_toolcall_eval.emission.telemetry import Telemetry, own_resource
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation, OutputCriteria, OutputExpectation
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallLog, Content, ContentState, Payload, ToolCall
+from otel_toolcall_eval.wiring_telemetry import build_telemetry
 from tests.emission.reports import CANARY, END_UNIX_NS, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, score, verdict
 from tests.emission.sinks import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.emission.metrics import CountKey
+    from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.tool_call import Json
     from tests.emission.sinks import Sink
-
-SDK_VERSION = tuple(int(part) for part in version("opentelemetry-sdk").split(".")[:2])
 
 REPORTS = (
     report(
@@ -69,30 +68,34 @@ def _no_thread_is_left() -> Iterator[None]:
 
 
 @pytest.fixture
-def providers(sink: Sink) -> Iterator[Providers]:
-    built = _providers_to(sink)
+def telemetry(sink: Sink) -> Iterator[Telemetry]:
+    built = _telemetry_to(sink)
     yield built
     built.shutdown(30)
 
 
-def _providers_to(sink: Sink) -> Providers:
-    return build_providers(version="1.2.3", otlp=OtlpSettings(endpoint=sink.endpoint, protocol=sink.protocol))
+def _telemetry_to(sink: Sink) -> Telemetry:
+    return build_telemetry(version="1.2.3", otlp=OtlpSettings(endpoint=sink.endpoint, protocol=sink.protocol))
 
 
-def _emit(providers: Providers, *, explain_values: ExplainValues = ExplainValues.OFF) -> None:
-    observe(providers.meter_provider, Counts())
-    metrics = MetricsEmitter(providers.meter_provider)
-    events = EventsEmitter(providers.logger_provider, providers.tracer_provider, explain_values=explain_values)
-    for item in REPORTS:
+def _emit(telemetry: Telemetry, *, explain_values: ExplainValues = ExplainValues.OFF, reports: Sequence[TraceReport] = REPORTS) -> None:
+    """Do what the sidecar does: emit, and let the emitters go before the telemetry is shut down."""
+    telemetry.aggregator.source = Counts()
+    metrics = MetricsEmitter(telemetry.aggregator, flush=telemetry.flush_metrics)
+    events = BatchedEvents(
+        telemetry.outlets.get(Signal.LOGS), telemetry.outlets.get(Signal.TRACES), resource=telemetry.resource, explain_values=explain_values
+    )
+    for item in reports:
         metrics.emit(item)
         events.emit(item)
     metrics.late_span(3.0)
     metrics.emit(report(verdict(Label.PASS), revision=1))
+    events.shutdown(10)
 
 
-def test_scores_are_read_back_from_an_otlp_sink_with_exemplars(sink: Sink, providers: Providers) -> None:
-    _emit(providers)
-    assert providers.flush(30)
+def test_scores_are_read_back_from_an_otlp_sink_with_exemplars(sink: Sink, telemetry: Telemetry) -> None:
+    _emit(telemetry)
+    assert telemetry.shutdown(30)
     metric = sink.received.newest_metrics()["gen_ai.evaluation.score"]
     (point,) = metric.histogram.data_points
     assert (point.count, point.sum) == (1, 0.75)
@@ -102,9 +105,9 @@ def test_scores_are_read_back_from_an_otlp_sink_with_exemplars(sink: Sink, provi
     assert (exemplar.trace_id, exemplar.span_id) == (TRACE_ID, SPAN_ID)
 
 
-def test_log_events_are_read_back_in_the_judged_span(sink: Sink, providers: Providers) -> None:
-    _emit(providers)
-    assert providers.flush(30)
+def test_log_events_are_read_back_in_the_judged_span(sink: Sink, telemetry: Telemetry) -> None:
+    _emit(telemetry)
+    assert telemetry.shutdown(30)
     records = sink.received.records()
     assert len(records) == 3
     for scope, record in records:
@@ -119,9 +122,9 @@ def test_log_events_are_read_back_in_the_judged_span(sink: Sink, providers: Prov
     assert shown[2]["error.type"] == "ZeroDivisionError"
 
 
-def test_span_events_are_read_back_below_the_judged_span(sink: Sink, providers: Providers) -> None:
-    _emit(providers)
-    assert providers.flush(30)
+def test_span_events_are_read_back_below_the_judged_span(sink: Sink, telemetry: Telemetry) -> None:
+    _emit(telemetry)
+    assert telemetry.shutdown(30)
     ((scope, span),) = sink.received.spans()
     assert (scope, span.name) == ("otel_toolcall_eval", "evaluate_tool_calls")
     assert (span.trace_id, span.parent_span_id) == (TRACE_ID, SPAN_ID)
@@ -130,32 +133,32 @@ def test_span_events_are_read_back_below_the_judged_span(sink: Sink, providers: 
     assert [event.name for event in span.events] == ["gen_ai.evaluation.result"] * 3
 
 
-def test_resource_names_us_and_our_version(sink: Sink, providers: Providers) -> None:
-    _emit(providers)
-    assert providers.shutdown(30)
+def test_resource_names_us_and_our_version(sink: Sink, telemetry: Telemetry) -> None:
+    _emit(telemetry)
+    assert telemetry.shutdown(30)
     resources = sink.received.resources()
     assert len(resources) >= 3
     assert {(item["service.name"], item["service.version"]) for item in resources} == {("otel-toolcall-eval", "1.2.3")}
 
 
-def test_what_was_not_flushed_is_sent_by_shutdown(sink: Sink, providers: Providers) -> None:
-    _emit(providers)
-    assert providers.shutdown(30)
+def test_what_was_not_flushed_is_sent_by_shutdown(sink: Sink, telemetry: Telemetry) -> None:
+    _emit(telemetry)
+    assert telemetry.shutdown(30)
     assert len(sink.received.records()) == 3
     assert len(sink.received.spans()) == 1
     assert sink.received.newest_metrics()["toolcall_eval.traces.decided"].sum.data_points[0].as_int == 2
-    assert providers.shutdown(30)  # once more changes nothing
+    assert telemetry.shutdown(30)  # once more changes nothing
     assert len(sink.received.records()) == 3
 
 
-def test_every_instrument_has_one_name_by_otlp_and_on_the_page(sink: Sink, providers: Providers) -> None:
-    _emit(providers)
-    assert providers.flush(30)
+def test_every_instrument_has_one_name_by_otlp_and_on_the_page(sink: Sink, telemetry: Telemetry) -> None:
+    _emit(telemetry)
+    assert telemetry.shutdown(30)
     by_otlp = sink.received.newest_metrics()
     instruments = {item.name: item for item in (*names.RECORDED, *names.OBSERVED)}
     untouched = {"toolcall_eval.traces.evicted"}
     assert set(by_otlp) == set(instruments) - untouched
-    page = providers.page.render("application/openmetrics-text").body.decode()
+    page = telemetry.page.render("application/openmetrics-text").body.decode()
     families = {family.name: family for family in text_string_to_metric_families(page)}  # type: ignore[no-untyped-call]
     expected = {
         family_name(item.name, unit=item.unit, is_gauge=item.kind is Kind.OBSERVABLE_GAUGE, is_counter="counter" in item.kind.value)
@@ -166,10 +169,10 @@ def test_every_instrument_has_one_name_by_otlp_and_on_the_page(sink: Sink, provi
     assert {by_otlp[name].unit for name in by_otlp} == {instruments[name].unit for name in by_otlp}
 
 
-def test_nothing_that_a_user_recorded_leaves_by_default(sink: Sink, providers: Providers) -> None:
-    _emit(providers)
-    page = providers.page.render("application/openmetrics-text").body + providers.page.render().body
-    assert providers.shutdown(30)
+def test_nothing_that_a_user_recorded_leaves_by_default(sink: Sink, telemetry: Telemetry) -> None:
+    _emit(telemetry)
+    page = telemetry.page.render("application/openmetrics-text").body + telemetry.page.render().body
+    assert telemetry.shutdown(30)
     everything = sink.received.everything()
     assert len(everything) > 1000
     assert CANARY.encode() not in everything
@@ -180,7 +183,7 @@ def _secret(value: Json) -> Payload:
     return Payload.of(Content(state=ContentState.FULL, value=value, text=str(value)))
 
 
-def test_real_justifications_keep_values_to_themselves(sink: Sink, providers: Providers) -> None:
+def test_real_justifications_keep_values_to_themselves(sink: Sink, telemetry: Telemetry) -> None:
     call = ToolCall(name="search", arguments=_secret({"q": CANARY, "deep": {"list": [CANARY]}}), output=_secret({"content": CANARY}))
     log = CallLog(calls=(call, call))
     wanted: dict[str, Json] = {"q": f"{CANARY}-expected", "deep": {"list": ["x"]}}
@@ -189,38 +192,33 @@ def test_real_justifications_keep_values_to_themselves(sink: Sink, providers: Pr
         OutputEvaluator().evaluate(OutputCriteria(expectations=(OutputExpectation(tool="search", output=f"{CANARY}-expected"),)), log),
     )
     assert all(CANARY in str(made.justification.details()) for made in scores)
-    events = EventsEmitter(providers.logger_provider, providers.tracer_provider)
-    events.emit(report(*(verdict(given=made, evaluator=f"e{number}") for number, made in enumerate(scores))))
-    assert providers.shutdown(30)
+    _emit(telemetry, reports=[report(*(verdict(given=made, evaluator=f"e{number}") for number, made in enumerate(scores)))])
+    assert telemetry.shutdown(30)
     assert [plain(record.attributes)["gen_ai.evaluation.score.value"] for _, record in sink.received.records()] == [0.0, 0.0]
     assert b"search_0" in sink.received.everything()
     assert CANARY.encode() not in sink.received.everything()
 
 
-def test_values_leave_on_request(sink: Sink, providers: Providers) -> None:
-    _emit(providers, explain_values=ExplainValues.FULL)
-    assert providers.shutdown(30)
+def test_values_leave_on_request(sink: Sink, telemetry: Telemetry) -> None:
+    _emit(telemetry, explain_values=ExplainValues.FULL)
+    assert telemetry.shutdown(30)
     assert CANARY.encode() in sink.received.everything()
 
 
-def test_lone_surrogates_do_not_cost_the_batch(sink: Sink, providers: Providers) -> None:
-    events = EventsEmitter(providers.logger_provider, providers.tracer_provider)
-    metrics = MetricsEmitter(providers.meter_provider)
-    hostile = report(verdict(criteria="\ud800", evaluator="\udfff"), agent="\ud83d")
-    for emitter in (events, metrics):
-        emitter.emit(hostile)
-    assert providers.shutdown(30)
+def test_lone_surrogates_do_not_cost_the_batch(sink: Sink, telemetry: Telemetry) -> None:
+    _emit(telemetry, reports=[report(verdict(criteria="\ud800", evaluator="\udfff"), agent="\ud83d")])
+    assert telemetry.shutdown(30)
     assert len(sink.received.records()) == len(sink.received.spans()) == 1
     assert "gen_ai.evaluation.score" in sink.received.newest_metrics()
 
 
 def test_without_an_endpoint_there_is_the_page_and_nothing_else() -> None:
-    providers = build_providers(version="1")
-    assert (providers.logger_provider, providers.tracer_provider, dict(providers.targets)) == (None, None, {})
-    _emit(providers)
-    assert b"gen_ai_evaluation_score_bucket" in providers.page.render().body
-    assert providers.flush(10)
-    assert providers.shutdown(10)
+    telemetry = build_telemetry(version="1")
+    assert (dict(telemetry.outlets), dict(telemetry.targets)) == ({}, {})
+    _emit(telemetry)
+    assert b"gen_ai_evaluation_score_bucket" in telemetry.page.render().body
+    assert telemetry.flush_metrics()
+    assert telemetry.shutdown(10)
 
 
 @pytest.mark.parametrize(
@@ -232,33 +230,17 @@ def test_without_an_endpoint_there_is_the_page_and_nothing_else() -> None:
     ],
 )
 def test_signals_can_be_switched_off(switches: dict[str, bool], expected: set[Signal]) -> None:
-    providers = build_providers(version="1", otlp=OtlpSettings(endpoint="http://127.0.0.1:1"), **switches)  # type: ignore[arg-type]
-    assert set(providers.targets) == expected
-    assert (providers.logger_provider is not None) is (Signal.LOGS in expected)
-    assert (providers.tracer_provider is not None) is (Signal.TRACES in expected)
-    providers.shutdown(1)
+    telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint="http://127.0.0.1:1"), **switches)  # type: ignore[arg-type]
+    assert set(telemetry.targets) == expected
+    assert set(telemetry.outlets) == expected - {Signal.METRICS}
+    telemetry.shutdown(1)
 
 
 def test_nothing_global_is_set(sink: Sink) -> None:
     before = (metrics_api.get_meter_provider(), trace_api.get_tracer_provider(), get_logger_provider())
-    providers = _providers_to(sink)
+    telemetry = _telemetry_to(sink)
     assert (metrics_api.get_meter_provider(), trace_api.get_tracer_provider(), get_logger_provider()) == before
-    assert providers.shutdown(30)
-
-
-def test_sampler_of_the_environment_does_not_hide_verdicts(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
-    providers = _providers_to(sink)
-    _emit(providers)
-    assert providers.shutdown(30)
-    assert len(sink.received.spans()) == 1
-
-
-def test_queues_of_the_environment_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_BLRP_MAX_QUEUE_SIZE", "none")  # the SDK would log the mistake; ours must not hide it
-    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "none")
-    providers = build_providers(version="1", otlp=OtlpSettings(endpoint="http://127.0.0.1:1"))
-    assert providers.shutdown(5)  # nothing is queued, so a dead collector costs nothing but the last metrics
+    assert telemetry.shutdown(30)
 
 
 @pytest.mark.parametrize(
@@ -278,20 +260,20 @@ def test_environment_names_the_resource_first(environ: dict[str, str], expected:
 
 def test_endpoint_that_is_our_own_listener_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="otel_toolcall_eval"):
-        providers = build_providers(
+        telemetry = build_telemetry(
             version="1", otlp=OtlpSettings(endpoint="http://localhost:4317"), logs=False, traces=False, listening=[("127.0.0.1", 4317)]
         )
     assert [record.message for record in caplog.records if record.name.startswith("otel_toolcall_eval")] == [
         "OTLP endpoint is our own listener, so what we send goes nowhere; name a collector"
     ]
-    providers.shutdown(0.1)
+    telemetry.shutdown(0.1)
 
 
 def test_mistake_in_the_environment_leaves_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     before = set(threading.enumerate())
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "soon")  # the last exporter that is built
     with pytest.raises(SettingsError):
-        build_providers(version="1", otlp=OtlpSettings(endpoint="http://127.0.0.1:1", protocol="grpc"))
+        build_telemetry(version="1", otlp=OtlpSettings(endpoint="http://127.0.0.1:1", protocol="grpc"))
     assert set(threading.enumerate()) == before
 
 
@@ -309,29 +291,27 @@ def test_dead_collector_holds_up_neither_flush_nor_shutdown(
     dead_collector: str, protocol: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3")  # how long threads are left behind at most
-    # Older SDKs do not try again over HTTP when nobody listens, so nothing hangs.
-    retried = not (SDK_VERSION < (1, 45) and protocol == "http/protobuf")
-    providers = build_providers(version="1", otlp=OtlpSettings(endpoint=dead_collector, protocol=protocol))
-    _emit(providers)
+    telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint=dead_collector, protocol=protocol))
+    events = BatchedEvents(telemetry.outlets[Signal.LOGS], telemetry.outlets[Signal.TRACES], resource=telemetry.resource)
+    events.emit(REPORTS[0])
     started = time.monotonic()
-    flushed = [providers.flush(0.2), providers.flush(0.1)]
-    stopped = [providers.shutdown(0.5), providers.shutdown(0.5)]  # the second is free
+    flushed = [events.flush(0.2), events.flush(0.1)]
+    events.shutdown(0.1)
+    stopped = [telemetry.shutdown(0.5), telemetry.shutdown(0.5)]  # the second is free
     assert time.monotonic() - started < 0.2 + 0.1 + 0.5 + 1
-    if retried:
-        assert not any(flushed)
-        assert not any(stopped)
-        assert "verdicts could not be exported before shutdown" in caplog.text
+    assert not any(flushed)
+    assert not any(stopped)
+    assert "verdicts could not be exported before the end" in caplog.text
 
 
 PROGRAM = """
-import sys, time
-from otel_toolcall_eval.emission.otlp import OtlpSettings
-from otel_toolcall_eval.emission.providers import build_providers
-providers = build_providers(version="1", otlp=OtlpSettings(endpoint=sys.argv[1], protocol=sys.argv[2]))
-logger = providers.logger_provider.get_logger("x")
+import sys
+from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
+from otel_toolcall_eval.wiring_telemetry import build_telemetry
+telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint=sys.argv[1], protocol=sys.argv[2]))
 for _ in range(2000):
-    logger.emit(body="x")
-providers.shutdown(0.5)
+    telemetry.outlets[Signal.LOGS].send(b"", items=1)
+telemetry.shutdown(0.5)
 print("done", flush=True)
 """
 

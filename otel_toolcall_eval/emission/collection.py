@@ -1,0 +1,165 @@
+"""What an aggregator holds, as the SDK's ``MetricsData``, which every exporter takes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from opentelemetry.sdk.metrics import Exemplar
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+
+from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.emission.instrument import Kind
+from otel_toolcall_eval.emission.recording import OBSERVED, RECORDED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from otel_toolcall_eval.emission.aggregator import Aggregator, Key, State
+    from otel_toolcall_eval.emission.instrument import Instrument
+    from otel_toolcall_eval.emission.recording import Occasion
+
+OVERFLOW: Final[Mapping[str, str | bool]] = {"otel.metric.overflow": True}
+"""Attributes of the cell that all others fall into. Source: OpenTelemetry specification, "Metrics SDK", cardinality limits."""
+
+Attributes: TypeAlias = "Mapping[str, str | bool]"
+
+
+class Temporality(StrEnum):
+    """Since when exported sums count; the words of ``OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE``."""
+
+    CUMULATIVE = "cumulative"  # since the start
+    DELTA = "delta"  # since the last export
+    LOWMEMORY = "lowmemory"  # as delta, but what is observed counts since the start
+
+    @property
+    def of_recorded(self) -> AggregationTemporality:
+        """Return that of what is recorded."""
+        return AggregationTemporality.CUMULATIVE if self is Temporality.CUMULATIVE else AggregationTemporality.DELTA
+
+    @property
+    def of_observed(self) -> AggregationTemporality:
+        """Return that of what is observed and only grows."""
+        return AggregationTemporality.DELTA if self is Temporality.DELTA else AggregationTemporality.CUMULATIVE
+
+
+class Collection:
+    """One reader's view of an aggregator. ``collect`` belongs to one thread at a time."""
+
+    def __init__(self, aggregator: Aggregator, temporality: Temporality = Temporality.CUMULATIVE) -> None:
+        """Begin: with delta temporality the first collection counts since the aggregator's start."""
+        self._aggregator = aggregator
+        self._temporality = temporality
+        self._last_unix_ns = aggregator.began_unix_ns
+        self._states: dict[tuple[str, Key | None], State] = {}
+        self._observed: Mapping[tuple[str, Key], float] = {}
+
+    def collect(self) -> MetricsData:
+        """Return all that there is: what was recorded, and the counts of one moment. Exemplars are handed out once."""
+        aggregator = self._aggregator
+        now_unix_ns = aggregator.clock()
+        metrics = [*self._recorded(now_unix_ns), *self._counted(now_unix_ns)]
+        self._last_unix_ns = now_unix_ns
+        scoped = ScopeMetrics(scope=aggregator.scope, metrics=metrics, schema_url="")
+        return MetricsData(resource_metrics=[ResourceMetrics(resource=aggregator.resource, scope_metrics=[scoped], schema_url="")])
+
+    def _recorded(self, now_unix_ns: int) -> list[Metric]:
+        delta = self._temporality.of_recorded is AggregationTemporality.DELTA
+        start = self._last_unix_ns if delta else self._aggregator.began_unix_ns
+        states, metrics = self._aggregator.states(take_extremes=delta), []
+        for instrument in RECORDED:
+            points: list[NumberDataPoint | HistogramDataPoint] = []
+            for key, state in states[instrument.name]:
+                shown = state
+                if delta:
+                    earlier = self._states.get((instrument.name, key))
+                    self._states[instrument.name, key] = state
+                    shown = state.since(earlier)
+                    if not shown.total and not any(shown.counts):
+                        continue  # nothing came: a delta says nothing of it
+                exemplars = [_exemplar(value, occasion) for value, occasion in state.exemplars if self._is_new(occasion)]
+                points.append(_point(instrument, OVERFLOW if key is None else dict(key), shown, (start, now_unix_ns), exemplars))
+            if points:
+                metrics.append(_metric(instrument, points, self._temporality.of_recorded))
+        return metrics
+
+    def _is_new(self, occasion: Occasion) -> bool:
+        return occasion.span.is_valid and occasion.unix_ns >= self._last_unix_ns
+
+    def _counted(self, now_unix_ns: int) -> list[Metric]:
+        source = self._aggregator.source
+        counts: dict[tuple[str, Key], float] = {} if source is None else dict(source.counts())
+        metrics = []
+        for instrument in OBSERVED:
+            grows = instrument.kind is Kind.OBSERVABLE_COUNTER
+            temporality = self._temporality.of_observed if grows else AggregationTemporality.CUMULATIVE
+            delta = temporality is AggregationTemporality.DELTA
+            start = self._last_unix_ns if delta else self._aggregator.began_unix_ns
+            points: list[NumberDataPoint | HistogramDataPoint] = [
+                NumberDataPoint(
+                    attributes={f"{names.OUR_PREFIX}{word}": text for word, text in attributes},
+                    start_time_unix_nano=start,
+                    time_unix_nano=now_unix_ns,
+                    value=value - self._observed.get((name, attributes), 0) if delta else value,
+                )
+                for (name, attributes), value in counts.items()
+                if name == instrument.name
+            ]
+            if points:
+                metrics.append(_metric(instrument, points, temporality))
+        self._observed = counts
+        return metrics
+
+
+def _point(
+    instrument: Instrument, attributes: Attributes, state: State, span_of_time: tuple[int, int], exemplars: Sequence[Exemplar]
+) -> NumberDataPoint | HistogramDataPoint:
+    start, now = span_of_time
+    if instrument.kind is Kind.COUNTER:
+        return NumberDataPoint(
+            attributes=attributes, start_time_unix_nano=start, time_unix_nano=now, value=round(state.total), exemplars=exemplars
+        )
+    return HistogramDataPoint(
+        attributes=attributes,
+        start_time_unix_nano=start,
+        time_unix_nano=now,
+        count=sum(state.counts),
+        sum=state.total,
+        bucket_counts=state.counts,
+        explicit_bounds=instrument.bounds,
+        min=state.low,
+        max=state.high,
+        exemplars=exemplars,
+    )
+
+
+def _exemplar(value: float, occasion: Occasion) -> Exemplar:
+    span = occasion.span
+    return Exemplar(filtered_attributes={}, value=value, time_unix_nano=occasion.unix_ns, span_id=span.span_id, trace_id=span.trace_id)
+
+
+def _metric(instrument: Instrument, points: Sequence[NumberDataPoint | HistogramDataPoint], temporality: AggregationTemporality) -> Metric:
+    data: Sum | Gauge | Histogram
+    if instrument.kind is Kind.HISTOGRAM:
+        data = Histogram(
+            data_points=[point for point in points if isinstance(point, HistogramDataPoint)], aggregation_temporality=temporality
+        )
+    else:
+        numbers = [point for point in points if isinstance(point, NumberDataPoint)]
+        if instrument.kind is Kind.OBSERVABLE_GAUGE:
+            data = Gauge(data_points=numbers)
+        else:
+            monotonic = instrument.kind in {Kind.COUNTER, Kind.OBSERVABLE_COUNTER}
+            data = Sum(data_points=numbers, aggregation_temporality=temporality, is_monotonic=monotonic)
+    return Metric(name=instrument.name, description=instrument.description, unit=instrument.unit, data=data)

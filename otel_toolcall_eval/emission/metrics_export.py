@@ -1,0 +1,108 @@
+"""Exports the aggregator's metrics at an interval, as the SDK's periodic reader does for a MeterProvider.
+
+The variables ``OTEL_METRIC_EXPORT_INTERVAL`` (milliseconds, 60,000) and ``OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE``
+(``cumulative``, ``delta``, ``lowmemory``) keep their meaning. Source: OpenTelemetry specification, "Metrics SDK" and "OTLP Exporter".
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry.sdk.metrics.export import MetricExportResult
+
+from otel_toolcall_eval.emission.collection import Temporality
+from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.suppression import suppressed_instrumentation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opentelemetry.sdk.metrics.export import MetricExporter
+
+    from otel_toolcall_eval.emission.collection import Collection
+    from otel_toolcall_eval.emission.metrics import CountKey
+
+_logger = logging.getLogger(__name__)
+
+INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
+TEMPORALITY: Final = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"
+_DEFAULT_INTERVAL_MS: Final = 60_000.0
+_TIMEOUT_MS: Final = 30_000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportPlan:
+    """How metrics are exported."""
+
+    interval_seconds: float = _DEFAULT_INTERVAL_MS / 1000
+    temporality: Temporality = Temporality.CUMULATIVE
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> ExportPlan:
+        """Read the variables; empty ones are not set.
+
+        Raises:
+            SettingsError: a value can't be used.
+        """
+        interval = environ.get(INTERVAL, "").strip() or str(_DEFAULT_INTERVAL_MS)
+        try:
+            milliseconds = float(interval)
+        except ValueError:
+            milliseconds = math.nan
+        if not 0 < milliseconds < math.inf:
+            raise SettingsError(where=INTERVAL, what=f"{interval!r} is no interval", fix="give milliseconds, such as 60000")
+        preference = environ.get(TEMPORALITY, "").strip() or Temporality.CUMULATIVE
+        try:
+            temporality = Temporality(preference.lower())
+        except ValueError:
+            fix = "use cumulative, delta or lowmemory"
+            raise SettingsError(where=TEMPORALITY, what=f"{preference!r} is no preference", fix=fix) from None
+        return cls(interval_seconds=milliseconds / 1000, temporality=temporality)
+
+
+class MetricsExport:
+    """Exports from a thread of its own, and whenever it is flushed; one export at a time."""
+
+    def __init__(self, collection: Collection, exporter: MetricExporter, *, interval_seconds: float) -> None:
+        """Start the thread."""
+        self._collection = collection
+        self._exporter = exporter
+        self._interval_seconds = interval_seconds
+        self._lock = Lock()
+        self._failures = 0  # guarded by _lock
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="otel-toolcall-eval-metrics", daemon=True)
+        self._thread.start()
+
+    def flush(self) -> bool:
+        """Export what there is now; False if that failed. Takes as long as the exporter does."""
+        with self._lock, suppressed_instrumentation():
+            try:
+                sent = self._exporter.export(self._collection.collect(), timeout_millis=_TIMEOUT_MS) is MetricExportResult.SUCCESS
+            except Exception as error:  # noqa: BLE001 - the exporter's; the next interval is to come all the same
+                _logger.warning("metrics could not be exported", extra={"error": type(error).__qualname__})
+                sent = False
+            self._failures += not sent
+            return sent
+
+    def counts(self) -> Mapping[CountKey, int | float]:
+        """Return how many exports failed. It does not wait for one that is under way."""
+        return {("toolcall_eval.export.failures", (("signal", "metrics"),)): self._failures}
+
+    def shutdown(self) -> bool:
+        """Export what is left, and end; False if that failed. A second call does nothing."""
+        if self._stopping.is_set():
+            return True
+        self._stopping.set()
+        self._thread.join()
+        sent = self.flush()
+        self._exporter.shutdown()
+        return sent
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._interval_seconds):
+            self.flush()

@@ -1,0 +1,88 @@
+"""Builds where the sidecar's own telemetry goes from settings, for ``wiring``."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from otel_toolcall_eval.emission.aggregator import Aggregator
+from otel_toolcall_eval.emission.metrics_export import ExportPlan
+from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal, client_options, find_target, metric_exporter
+from otel_toolcall_eval.emission.telemetry import Telemetry, own_resource
+from otel_toolcall_eval.endpoint import OtlpProtocol, is_own_address
+from otel_toolcall_eval.forwarding.downstream import Downstream
+from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
+from otel_toolcall_eval.forwarding.http_client import HttpClient
+from otel_toolcall_eval.forwarding.outbox import Outbox
+from otel_toolcall_eval.wire.replies import Signal as WireSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from otel_toolcall_eval.emission.otlp import Target
+    from otel_toolcall_eval.forwarding.delivery import Client
+
+_logger = logging.getLogger(__name__)
+
+_WIRE_SIGNALS = {Signal.LOGS: WireSignal.LOGS, Signal.TRACES: WireSignal.TRACES}
+
+
+def build_telemetry(
+    *,
+    version: str,
+    otlp: OtlpSettings | None = None,
+    export: bool = True,
+    logs: bool = True,
+    traces: bool = True,
+    listening: Collection[tuple[str, int]] = (),
+) -> Telemetry:
+    """Build where our telemetry goes; it begins to be sent.
+
+    Args:
+        version: ours; becomes ``service.version``.
+        otlp: what the service file says of OTLP.
+        export: False sends nothing, whatever is named; ``/metrics`` remains.
+        logs: whether log events are wanted.
+        traces: whether our span with the span events is wanted.
+        listening: host and port of our own receivers, to warn of a loop.
+
+    Raises:
+        SettingsError: an endpoint, protocol or other ``OTEL_EXPORTER_OTLP_*`` variable can't be used; nothing is left running.
+    """
+    wanted = {Signal.METRICS: export, Signal.LOGS: export and logs, Signal.TRACES: export and traces}
+    found = {signal: find_target(signal, otlp or OtlpSettings(), os.environ) for signal, on in wanted.items() if on}
+    targets = {signal: target for signal, target in found.items() if target is not None}
+    for target in targets.values():
+        if is_own_address(target.endpoint, target.protocol, listening):
+            _logger.warning(
+                "OTLP endpoint is our own listener, so what we send goes nowhere; name a collector", extra={"setting": target.origin}
+            )
+    # All clients before anything that has threads.
+    plan = ExportPlan.of(os.environ)
+    clients = {signal: _client(target, version) for signal, target in targets.items() if signal is not Signal.METRICS}
+    exporter = metric_exporter(targets[Signal.METRICS]) if Signal.METRICS in targets else None
+    return Telemetry(
+        aggregator=Aggregator(own_resource(version)),
+        exporter=exporter,
+        plan=plan,
+        outlets={signal: Outbox(client, _WIRE_SIGNALS[signal]) for signal, client in clients.items()},
+        targets=targets,
+    )
+
+
+def _client(target: Target, version: str) -> Client:
+    options = client_options(target.signal, os.environ)
+    downstream = Downstream(
+        endpoint=target.endpoint,
+        headers=options.headers,
+        gzip=options.gzip,
+        ca_file=options.ca_file,
+        cert_file=options.cert_file,
+        key_file=options.key_file,
+        timeout_seconds=options.timeout_seconds,
+        user_agent=f"otel-toolcall-eval/{version}",
+        is_whole=True,
+        named=("OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"),
+    )
+    return GrpcClient(downstream) if target.protocol is OtlpProtocol.GRPC else HttpClient(downstream)

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from otel_toolcall_eval.emission import batched_events as module
+from otel_toolcall_eval.emission.attributes import ExplainValues
+from otel_toolcall_eval.emission.batched_events import BatchedEvents, span_id_of
+from otel_toolcall_eval.emission.events import EventsEmitter
+from otel_toolcall_eval.model.score import Label
+from otel_toolcall_eval.model.trace import Doubt
+from tests.emission.reports import BrokenJustification, inconclusive, judged_span, report, score, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.model.trace import Attributes, SpanEvent
+
+NOW_UNIX_NS = 1_790_000_000_000_000_000
+RESOURCE = {"service.name": "s", "telemetry.sdk.name": "opentelemetry"}
+
+REPORTS = {
+    "plain": report(verdict(given=score(0.75))),
+    "pass": report(verdict(Label.PASS, given=score(1.0)), verdict(Label.FAIL, criteria="other", given=score(0.0))),
+    "inconclusive": report(inconclusive(), verdict(Label.INCONCLUSIVE, failed=True, criteria="third")),
+    "revision": report(verdict(doubts=(Doubt.ORPHAN, Doubt.NO_ROOT)), revision=2),
+    "many": report(*(verdict(Label.PASS if number % 2 else Label.FAIL, criteria=f"c{number}") for number in range(40))),
+    "conversation": replace(report(verdict()), conversation_id="thread-7"),
+    "hostile": report(replace(verdict(criteria="\ud800", evaluator="\udfff" * 300), evaluation_id="f" * 32), agent="\ud83d"),
+    "explanation-fails": report(verdict(given=score(justification=BrokenJustification()))),
+    "no-span": report(verdict(), span=None),
+    "late-clock": report(verdict(), span=judged_span(end_unix_ns=2**64 - 1)),
+}
+
+
+class Outlet:
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.items = 0
+        self.came = threading.Event()
+        self.delivers = True
+
+    def send(self, body: bytes, *, items: int) -> None:
+        self.bodies.append(body)
+        self.items += items
+        self.came.set()
+
+    def flush(self, timeout_seconds: float) -> bool:
+        assert timeout_seconds >= 0
+        return self.delivers
+
+    def logs(self) -> object:
+        return _comparable(MessageToDict(ExportLogsServiceRequest.FromString(b"".join(self.bodies))))
+
+    def spans(self) -> object:
+        return _comparable(MessageToDict(ExportTraceServiceRequest.FromString(b"".join(self.bodies))))
+
+
+def _comparable(value: object) -> object:
+    """Leave out what is no promise: the order of attributes, the IDs of our own spans, what is empty, and that we say they are sampled."""
+    if isinstance(value, dict):
+        cleaned = {key: _comparable(member) for key, member in value.items() if member != {}}
+        if "parentSpanId" in cleaned:
+            cleaned = {**cleaned, "spanId": None, "flags": int(str(cleaned["flags"])) & ~1}
+        return cleaned
+    if isinstance(value, list):
+        members = [_comparable(member) for member in value]
+        is_attributes = bool(members) and all(isinstance(member, dict) and "key" in member for member in members)
+        return sorted(members, key=lambda member: str(member["key"])) if is_attributes else members  # type: ignore[index]
+    return value
+
+
+class Emitted:
+    def __init__(
+        self, *, logs: bool = True, spans: bool = True, values: ExplainValues = ExplainValues.OFF, delay_seconds: float = 3600
+    ) -> None:
+        self.logs, self.spans = Outlet(), Outlet()
+        self.emitter = BatchedEvents(
+            self.logs if logs else None,
+            self.spans if spans else None,
+            resource=RESOURCE,
+            explain_values=values,
+            clock=lambda: NOW_UNIX_NS,
+            delay_seconds=delay_seconds,
+        )
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) == before
+
+
+def _by_the_sdk(given: TraceReport, values: ExplainValues) -> tuple[object, object]:
+    logs, spans = InMemoryLogRecordExporter(), InMemorySpanExporter()  # type: ignore[no-untyped-call]
+    resource = Resource(dict(RESOURCE))
+    logger_provider, tracer_provider = (
+        LoggerProvider(resource, shutdown_on_exit=False),
+        TracerProvider(resource=resource, shutdown_on_exit=False),
+    )
+    logger_provider.add_log_record_processor(SimpleLogRecordProcessor(logs))
+    tracer_provider.add_span_processor(SimpleSpanProcessor(spans))
+    EventsEmitter(logger_provider, tracer_provider, explain_values=values, clock=lambda: NOW_UNIX_NS).emit(given)
+    found = (
+        _comparable(MessageToDict(encode_logs(logs.get_finished_logs()))),
+        _comparable(MessageToDict(encode_spans(spans.get_finished_spans()))),
+    )
+    logger_provider.shutdown()
+    tracer_provider.shutdown()
+    return found
+
+
+@pytest.mark.parametrize("values", list(ExplainValues))
+@pytest.mark.parametrize("given", [pytest.param(given, id=name) for name, given in REPORTS.items()])
+def test_what_leaves_is_what_the_sdk_would_send(given: TraceReport, values: ExplainValues) -> None:
+    emitted = Emitted(values=values)
+    emitted.emitter.emit(given)
+    emitted.emitter.shutdown(10)
+    assert (emitted.logs.logs(), emitted.spans.spans()) == _by_the_sdk(given, values)
+    assert (emitted.logs.items, emitted.spans.items) == (len(given.verdicts), int(given.judged_span is not None))
+
+
+def test_criteria_of_many_names_are_emitted_each_with_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_REMEMBERED", 2)
+    given = REPORTS["many"]
+    emitted = Emitted()
+    for _ in range(2):
+        emitted.emitter.emit(given)
+    emitted.emitter.shutdown(10)
+    expected, _ = _by_the_sdk(given, ExplainValues.OFF)
+    records = ExportLogsServiceRequest.FromString(b"".join(emitted.logs.bodies)).resource_logs[0].scope_logs[0].log_records
+    assert len(records) == 80
+    one = ExportLogsServiceRequest()
+    one.CopyFrom(ExportLogsServiceRequest.FromString(b"".join(emitted.logs.bodies)))
+    del one.resource_logs[0].scope_logs[0].log_records[40:]
+    assert _comparable(MessageToDict(one)) == expected
+
+
+def test_signal_without_an_outlet_is_left_out() -> None:
+    for logs, spans in ((True, False), (False, True), (False, False)):
+        emitted = Emitted(logs=logs, spans=spans)
+        emitted.emitter.emit(REPORTS["plain"])
+        emitted.emitter.shutdown(10)
+        assert (bool(emitted.logs.bodies), bool(emitted.spans.bodies)) == (logs, spans)
+
+
+def test_unbound_trace_has_no_events() -> None:
+    emitted = Emitted()
+    emitted.emitter.emit(report())
+    emitted.emitter.shutdown(10)
+    assert (emitted.logs.bodies, emitted.spans.bodies) == ([], [])
+
+
+def test_batch_leaves_when_it_is_large_or_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    emitted = Emitted(delay_seconds=0.01)
+    emitted.emitter.emit(REPORTS["plain"])
+    assert emitted.logs.came.wait(10)
+    emitted.emitter.shutdown(10)
+    monkeypatch.setattr(module, "_TAKEN_BYTES", 1_000)
+    large = Emitted()
+    for _ in range(20):
+        large.emitter.emit(REPORTS["plain"])
+    assert 1 < len(large.logs.bodies) < 20
+    large.emitter.shutdown(10)
+    assert large.logs.items == 20
+
+
+def test_flush_sends_and_tells_whether_it_was_delivered() -> None:
+    emitted = Emitted()
+    emitted.emitter.emit(REPORTS["plain"])
+    assert emitted.emitter.flush(10)
+    assert (emitted.logs.items, emitted.spans.items) == (1, 1)
+    emitted.spans.delivers = False
+    assert not emitted.emitter.flush(10)
+    emitted.emitter.shutdown(10)
+
+
+def test_span_that_is_emitted_again_has_the_same_id() -> None:
+    given = REPORTS["plain"]
+    assert span_id_of(given) == span_id_of(given) != span_id_of(REPORTS["hostile"])
+    assert len(span_id_of(given)) == 8
+
+
+class Roots:
+    def __init__(self, *, takes: bool) -> None:
+        self.takes = takes
+        self.settled: list[tuple[TraceReport, int]] = []
+
+    def settle(self, report: TraceReport, *, attributes: Attributes, events: tuple[SpanEvent, ...]) -> bool:
+        self.settled.append((report, len(events)))
+        assert bool(attributes) is bool(events)
+        return self.takes
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_root_that_takes_its_events_needs_no_span_of_ours(*, takes: bool) -> None:
+    roots, spans = Roots(takes=takes), Outlet()
+    emitter = BatchedEvents(None, spans, resource=RESOURCE, roots=roots)
+    for given in (REPORTS["pass"], report()):
+        emitter.emit(given)
+    emitter.shutdown(10)
+    assert [number for _, number in roots.settled] == [2, 0]
+    assert bool(spans.bodies) is not takes
