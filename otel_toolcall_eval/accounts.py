@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,18 +13,40 @@ Counts: TypeAlias = "dict[tuple[str, tuple[tuple[str, str], ...]], int]"
 """Name of an instrument and its attributes to a number."""
 
 
-def counts_of(pipeline: Pipeline, *, refused: Mapping[tuple[str, str], int], failures: int) -> Counts:
+class Counting(Protocol):
+    """A part that counts."""
+
+    def counts(self) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], int | float]:
+        """Return its counts. Any thread."""
+        ...
+
+
+class AllCounts:
+    """The counts of several parts, as one source."""
+
+    def __init__(self, *parts: Counting | None) -> None:
+        """Keep those that are there."""
+        self._parts = tuple(part for part in parts if part is not None)
+
+    def counts(self) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], int | float]:
+        """Return the counts of all parts."""
+        return {key: number for part in self._parts for key, number in part.counts().items()}
+
+
+def counts_of(pipeline: Pipeline, *, refused: Mapping[tuple[str, str], int], queued_bytes: int, failures: int) -> Counts:
     """Return all counts.
 
     Args:
         pipeline: its counts are replaced, never changed, so any thread reads those of one moment.
         refused: requests that were not taken, by transport and reason.
+        queued_bytes: what waits for the pipeline.
         failures: faults of ours that were passed over.
     """
     found: Counts = {
         ("toolcall_eval.traces.active", ()): pipeline.open_traces,
         ("toolcall_eval.traces.memory", ()): pipeline.buffered_bytes,
         ("toolcall_eval.traces.linked", ()): pipeline.linked_traces,
+        ("toolcall_eval.queue.memory", ()): queued_bytes,
         ("toolcall_eval.failures", ()): failures,
     }
     for (what, attributes), number in pipeline.counts.by.items():

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.accounts import AllCounts
 from otel_toolcall_eval.binding import CRITERIA_ATTRIBUTE
 from otel_toolcall_eval.emission.attributes import ExplainValues
+from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo
 from otel_toolcall_eval.emission.events import EventsEmitter
 from otel_toolcall_eval.emission.judged_root import with_verdicts, write_verdicts
 from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
@@ -98,7 +100,7 @@ def build_in_process(
         on_late_span=metrics.late_span if metrics else None,
     )
     if metrics is not None:
-        observe(meter_provider, worker)
+        observe(meter_provider, AllCounts(worker, metrics, CriteriaInfo(lambda: worker.pipeline.criteria)))
     source = SpanSource(
         worker,
         projection=lambda: worker.pipeline.projection,

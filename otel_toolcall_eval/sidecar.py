@@ -159,10 +159,12 @@ class Sidecar:
         try:
             loaded = reload_criteria(self.settings, self.parts.worker)
         except ToolCallEvalError as error:
+            self.parts.reloads.rejected()
             _logger.error(  # noqa: TRY400 - the message says all; a traceback would bury it
                 "criteria could not be reloaded; the old ones stay in force", extra={"problems": [str(p) for p in error.problems]}
             )
         else:
+            self.parts.reloads.loaded()
             _logger.info("criteria reloaded; settings take a restart", extra={"criteria": len(loaded.sets)})
 
     def _on_stop(self, _number: int, _frame: FrameType | None) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.accounts import AllCounts
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.assembly.log_store import LogLimits
@@ -15,7 +16,9 @@ from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
 from otel_toolcall_eval.emission.attributes import ExplainValues
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.console import ConsoleEmitter
+from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo, CriteriaReloads
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.emission.process_memory import ProcessMemory
 from otel_toolcall_eval.errors import CriteriaError, SettingsError
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.count import CountEvaluator
@@ -30,7 +33,7 @@ from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_crite
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource
 from otel_toolcall_eval.settings.dialect_file import build_extractor
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
-from otel_toolcall_eval.wiring_forwarding import AllCounts, build_client, build_forwarder
+from otel_toolcall_eval.wiring_forwarding import build_client, build_forwarder
 from otel_toolcall_eval.worker import Worker
 
 if TYPE_CHECKING:
@@ -75,6 +78,7 @@ class SidecarParts:
     receivers: Receivers
     telemetry: Telemetry
     criteria: LoadedCriteria
+    reloads: CriteriaReloads
     forwarder: Forwarder | None = None
     journal: SqliteJournal | None = None
 
@@ -182,7 +186,8 @@ def build_sidecar(
         on_late_span=metrics.late_span if metrics else None,
         journal=journal,
     )
-    telemetry.aggregator.source = AllCounts(worker, forwarder, *telemetry.counting)
+    reloads, in_force = CriteriaReloads(), CriteriaInfo(lambda: pipeline.criteria)
+    telemetry.aggregator.source = AllCounts(worker, forwarder, metrics, in_force, reloads, ProcessMemory(), *telemetry.counting)
     intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection, logs=worker, forward=forwarder, shedder=worker)
 
     def render(accept: str) -> tuple[bytes, str]:
@@ -196,7 +201,15 @@ def build_sidecar(
         "/debug/traces": json_page(lambda: worker.waiting(limit=MAX_SHOWN, timeout_seconds=ANSWER_SECONDS).document()),
     }
     receivers = build_receivers(settings, worker=worker, intake=intake, pages=pages)
-    return SidecarParts(worker=worker, receivers=receivers, telemetry=telemetry, criteria=criteria, forwarder=forwarder, journal=journal)
+    return SidecarParts(
+        worker=worker,
+        receivers=receivers,
+        telemetry=telemetry,
+        criteria=criteria,
+        reloads=reloads,
+        forwarder=forwarder,
+        journal=journal,
+    )
 
 
 def build_journal(settings: Settings, emitters: Sequence[Emitter]) -> SqliteJournal | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.completion import Unit
 from otel_toolcall_eval.endpoint import OtlpProtocol, protocol_of
@@ -11,9 +11,8 @@ from otel_toolcall_eval.pipeline import OWN_SCOPE
 from otel_toolcall_eval.settings.service import Compression
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from otel_toolcall_eval.emission.metrics import CountKey
     from otel_toolcall_eval.forwarding.delivery import Client
     from otel_toolcall_eval.forwarding.forwarder import Forwarder
     from otel_toolcall_eval.settings.service import Settings
@@ -75,19 +74,3 @@ def build_forwarder(client: Client | None, settings: Settings, *, on_delivered: 
         roots=roots if forward.attach_to_root else None,
         on_delivered=on_delivered,
     )
-
-
-class _Counting(Protocol):
-    def counts(self) -> Mapping[CountKey, int | float]: ...
-
-
-class AllCounts:
-    """The counts of several parts, as one source."""
-
-    def __init__(self, *parts: _Counting | None) -> None:
-        """Keep those that are there."""
-        self._parts = tuple(part for part in parts if part is not None)
-
-    def counts(self) -> Mapping[CountKey, int | float]:
-        """Return the counts of all parts."""
-        return {key: number for part in self._parts for key, number in part.counts().items()}

@@ -105,6 +105,11 @@ class WorkQueue:
         return not self._items
 
     @property
+    def waiting_bytes(self) -> int:
+        """Return the estimated size of what waits."""
+        return self._bytes
+
+    @property
     def refused(self) -> Mapping[tuple[str, str], int]:
         """Return how many requests were turned away, by transport and reason."""
         with self._changed:

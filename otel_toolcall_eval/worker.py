@@ -196,7 +196,9 @@ class Worker:
 
     def counts(self) -> Counts:
         """Return what happened since the start: instrument name and attributes to a number. May be called from any thread."""
-        return counts_of(self.pipeline, refused=self._queue.refused, failures=self.failures) | self._journal.counts()
+        queue = self._queue
+        found = counts_of(self.pipeline, refused=queue.refused, queued_bytes=queue.waiting_bytes, failures=self.failures)
+        return found | self._journal.counts()
 
     def _put(
         self, spans: Sequence[Span], transport: str, rejected: Mapping[str, int], open_spans: Mapping[bytes, int] | None

@@ -130,12 +130,17 @@ def get(address: str, path: str, *, accept: str = "*/*") -> tuple[int, bytes]:
         connection.close()
 
 
-def metric_sums(address: str) -> dict[str, float]:
-    """Return the sums of all series of each sample on /metrics, in OpenMetrics form."""
+def metric_samples(address: str) -> list[tuple[str, dict[str, str], float]]:
+    """Return name, labels and value of each sample on /metrics, in OpenMetrics form."""
     status, body = get(address, "/metrics", accept="application/openmetrics-text; version=1.0.0")
     assert status == 200
+    families = text_string_to_metric_families(body.decode())  # type: ignore[no-untyped-call]  # the library's parser has no types
+    return [(sample.name, dict(sample.labels), sample.value) for family in families for sample in family.samples]
+
+
+def metric_sums(address: str) -> dict[str, float]:
+    """Return the sums of all series of each sample on /metrics."""
     sums: dict[str, float] = {}
-    for family in text_string_to_metric_families(body.decode()):  # type: ignore[no-untyped-call]  # the library's parser has no types
-        for sample in family.samples:
-            sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+    for name, _, value in metric_samples(address):
+        sums[name] = sums.get(name, 0.0) + value
     return sums

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN, SERVICE_NAME
 from tests.emission.sinks import Sink, grpc_sink, plain
-from tests.sidecar_process import RunningSidecar, get, metric_sums, post, running_sidecar, send_json
+from tests.sidecar_process import RunningSidecar, get, metric_samples, metric_sums, post, running_sidecar, send_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,7 +88,7 @@ def test_scores_come_back_as_metrics_on_the_page_and_by_otlp_and_as_events_below
     with running_sidecar("--criteria", str(EVALUATIONS), environ=environ) as sidecar:
         good, bad = play(sidecar, TOKYO, MISBEHAVING_RUN, protocol=protocol)
         records = verdicts(sidecar, 8)
-        page = metric_sums(sidecar.http)
+        page, samples = metric_sums(sidecar.http), metric_samples(sidecar.http)
         assert sidecar.terminate() == 0
     by_run = {(r["trace_id"], r["evaluator"]): (r["label"], r["score"]) for r in records}
     assert {key[1]: value for key, value in by_run.items() if key[0] == good} == {
@@ -100,6 +100,12 @@ def test_scores_come_back_as_metrics_on_the_page_and_by_otlp_and_as_events_below
     assert page["gen_ai_evaluation_score_sum"] == pytest.approx(4 + 0.8 + 0.5 + 0.75 + 2 / 3)
     assert page["toolcall_eval_evaluations_total"] == 8
     assert page["toolcall_eval_spans_received_total"] == 11
+    for name in ("gen_ai_evaluation_score_count", "toolcall_eval_evaluations_total", "toolcall_eval_service_info"):
+        assert {labels["toolcall_eval_service_name"] for found, labels, _ in samples if found == name} == {SERVICE_NAME}
+    assert page["process_memory_usage_bytes"] > 10 << 20
+    assert page["toolcall_eval_queue_memory_bytes"] == 0
+    exports = [(labels["toolcall_eval_signal"], value) for name, labels, value in samples if name == "toolcall_eval_export_failures_total"]
+    assert sorted(exports) == [("logs", 0), ("metrics", 0), ("traces", 0)]
 
     newest = sink.received.newest_metrics()
     points = newest["gen_ai.evaluation.score"].histogram.data_points
@@ -223,6 +229,15 @@ def test_criteria_are_reloaded_on_change_and_on_sighup_and_a_broken_file_leaves_
         file.write_text(CRITERIA.format(name="fourth", operator="="), encoding="utf-8")
         sidecar.process.send_signal(signal.SIGHUP)
         until(lambda: judged_by() == "fourth", "SIGHUP")
+        samples = metric_samples(sidecar.http)
+        reloads = {
+            labels["toolcall_eval_result"]: value for name, labels, value in samples if name == "toolcall_eval_criteria_reloads_total"
+        }
+        assert reloads["loaded"] >= 2  # a file that is watched while it is written may count once more
+        assert reloads["rejected"] >= 1
+        in_force = [labels for name, labels, _ in samples if name == "toolcall_eval_criteria_info"]
+        assert [labels["toolcall_eval_criteria"] for labels in in_force] == ["fourth"]
+        assert in_force[0]["toolcall_eval_criteria_version"]
     assert "'=>' is not an operator" in "".join(sidecar.log)
 
 

@@ -141,8 +141,10 @@ def test_full_queue_refuses_whole_requests_and_recovers(emitter: ListEmitter) ->
         worker.offer_spans([span(3, size=2_000)], transport="test")
     assert (refused.value.http_status, refused.value.grpc_code, refused.value.retry_after_seconds) == (503, "UNAVAILABLE", 1)
     assert worker.flush(0.0) is False
+    assert 2_000 < worker.counts()["toolcall_eval.queue.memory", ()] < 3_000
     release.set()
     assert worker.flush(TIMEOUT_SECONDS)
+    assert worker.counts()["toolcall_eval.queue.memory", ()] == 0
     worker.offer_spans([span(3, size=2_000)], transport="test")
     assert worker.shutdown(TIMEOUT_SECONDS)
     assert sorted(s.span_id[-1] for r in emitter.reports for s in [r.judged_span] if s) == [1]

@@ -1,6 +1,6 @@
 """Scores and counts as OpenTelemetry metrics, recorded wherever a ``Recorder`` puts them. Source: DESIGN, section 5.
 
-Attribute sets are closed: agents, criteria and tools beyond a bound become ``_OTHER``, so that neither a hostile span nor a
+Attribute sets are closed: agents, criteria, services and tools beyond a bound become ``_OTHER``, so that neither a hostile span nor a
 mistake (a session ID in an agent's name) makes series without end. Totals stay right.
 """
 
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 from opentelemetry.metrics import Observation
 
 from otel_toolcall_eval.emission import names
-from otel_toolcall_eval.emission.attributes import MAX_NAME_CHARS, clean_name
+from otel_toolcall_eval.emission.attributes import MAX_NAME_CHARS
 from otel_toolcall_eval.emission.deadline import Flusher
 from otel_toolcall_eval.emission.forward_names import FORWARD_DELAY
 from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind
+from otel_toolcall_eval.emission.judged_services import JudgedServices, service_of
 from otel_toolcall_eval.emission.judged_span import judged_span_context
 from otel_toolcall_eval.emission.recording import OBSERVED, Occasion
+from otel_toolcall_eval.emission.vocabulary import Vocabulary
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
@@ -51,28 +53,8 @@ class CountSource(Protocol):
         ...
 
 
-class Vocabulary:
-    """The values that one attribute may take: the first ``limit`` that come, then ``_OTHER``. Owned by the emitting thread."""
-
-    def __init__(self, limit: int) -> None:
-        """Start empty."""
-        self._limit = limit
-        self._known: dict[str, str] = {}
-
-    def admit(self, value: str) -> str:
-        """Return the value, or ``_OTHER`` if there are too many others already."""
-        key = value[:MAX_NAME_CHARS]  # a name of megabytes is not kept
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        if len(self._known) >= self._limit:
-            return names.OTHER
-        self._known[key] = clean_name(key)
-        return self._known[key]
-
-
 class MetricsEmitter:
-    """Records reports as metrics. All methods but ``passed_on``, ``flush`` and ``shutdown`` belong to one thread, the worker's.
+    """Records reports as metrics. All methods but ``counts``, ``passed_on``, ``flush`` and ``shutdown`` belong to one thread, the worker's.
 
     Cost: a call of a cell for each score, verdict and expectation, and three for each trace; see ``recording``.
     """
@@ -88,7 +70,8 @@ class MetricsEmitter:
         self._recorder = recorder
         self._is_remote = judged_span_is_remote
         self._cells: dict[tuple[str | None, ...], Cell] = {}
-        self._vocabularies: dict[str, Vocabulary] = {}
+        self._vocabularies: dict[tuple[str, bool], Vocabulary] = {}
+        self._services = JudgedServices(self._vocabulary(names.SCORE, names.JUDGED_SERVICE))
         self._labels: OrderedDict[bytes, dict[tuple[str, str], Label]] = OrderedDict()
         self._flusher = Flusher([flush] if flush else [])
 
@@ -97,6 +80,8 @@ class MetricsEmitter:
         occasion = Occasion(judged_span_context(report, is_remote=self._is_remote), time.time_ns())
         if report.revision == 0:
             self._trace(report, occasion)
+        if not report.unbound:
+            self._services.note(report)
         earlier = self._remember(report)
         for verdict in report.verdicts:
             key = (verdict.criteria, verdict.evaluator)
@@ -104,6 +89,10 @@ class MetricsEmitter:
                 self._verdict(report, verdict, occasion)
             else:
                 self._revision(verdict, earlier[key] if earlier is not None else None)
+
+    def counts(self) -> Mapping[CountKey, int]:
+        """Return ``toolcall_eval.service.info``, for whoever observes. Any thread."""
+        return self._services.counts()
 
     def late_span(self, age_seconds: float) -> None:
         """Record how long after its trace's decision a span came."""
@@ -130,17 +119,17 @@ class MetricsEmitter:
             self._cell(names.TRACES_EVICTED, *fate).record(1, occasion)
         self._cell(names.DECISION_DELAY).record(report.decided_after_ns / 1e9, occasion)
         if report.unbound:
-            self._cell(names.TRACES_UNBOUND, *fate).record(1, occasion)
+            self._cell(names.TRACES_UNBOUND, *fate, service_of(report)).record(1, occasion)
         else:
             self._cell(names.EVALUATION_DURATION).record(report.evaluation_seconds, occasion)
 
     def _verdict(self, report: TraceReport, verdict: Verdict, occasion: Occasion) -> None:
-        name, label, criteria = verdict.evaluator, verdict.label, verdict.criteria
-        self._cell(names.EVALUATIONS, name, label, criteria, report.trigger, verdict.completeness).record(1, occasion)
+        name, label, criteria, service = verdict.evaluator, verdict.label, verdict.criteria, service_of(report)
+        self._cell(names.EVALUATIONS, name, label, criteria, report.trigger, verdict.completeness, service).record(1, occasion)
         score = verdict.emitted_score
         if verdict.score is None or score is None:
             return  # inconclusive: neither its score nor what it says of single expectations can be relied on
-        self._cell(names.SCORE, name, label, report.agent, criteria).record(score, occasion)
+        self._cell(names.SCORE, name, label, report.agent, criteria, service).record(score, occasion)
         for expectation in verdict.score.outcomes:
             self._cell(names.EXPECTATIONS, name, expectation.tool, expectation.outcome).record(1, occasion)
 
@@ -173,15 +162,20 @@ class MetricsEmitter:
 
     def _attributes(self, instrument: Instrument, values: Sequence[str | None]) -> Mapping[str, str]:
         pairs = zip(instrument.attributes, values, strict=True)
-        return {attribute.name: self._admit(attribute, value) for attribute, value in pairs if value is not None}
+        return {attribute.name: self._admit(instrument, attribute, value) for attribute, value in pairs if value is not None}
 
-    def _admit(self, attribute: Attribute, value: str) -> str:
+    def _admit(self, instrument: Instrument, attribute: Attribute, value: str) -> str:
         if attribute.limit is None:
             return str(value)  # a word of ours: the member of an enumeration is no plain text
-        vocabulary = self._vocabularies.get(attribute.name)
+        return self._vocabulary(instrument, attribute).admit(value)
+
+    def _vocabulary(self, instrument: Instrument, attribute: Attribute) -> Vocabulary:
+        # Where a whole mesh is sent to us, the many services that nothing judges must not crowd out the few that are judged.
+        key = attribute.name, instrument is names.TRACES_UNBOUND
+        vocabulary = self._vocabularies.get(key)
         if vocabulary is None:
-            vocabulary = self._vocabularies[attribute.name] = Vocabulary(attribute.limit)
-        return vocabulary.admit(value)
+            vocabulary = self._vocabularies[key] = Vocabulary(attribute.limit or 0)
+        return vocabulary
 
 
 def observe(meter_provider: MeterProvider, source: CountSource) -> None:

@@ -27,10 +27,11 @@ SCORE_LABEL: Final = Attribute(name="gen_ai.evaluation.score.label", origin=Orig
 EXPLANATION: Final = Attribute(name="gen_ai.evaluation.explanation", origin=Origin.CONVENTIONS)
 ERROR_TYPE: Final = Attribute(name="error.type", origin=Origin.CONVENTIONS)
 CONVERSATION_ID: Final = Attribute(name="gen_ai.conversation.id", origin=Origin.CONVENTIONS)
-# The only attribute of metrics that a span can choose freely, so its bound is the narrowest.
+# A span can choose it freely, as it can its service, so their bounds are the narrowest.
 AGENT_NAME: Final = Attribute(name="gen_ai.agent.name", origin=Origin.CONVENTIONS, limit=100)
 TOOL_NAME: Final = Attribute(name="gen_ai.tool.name", origin=Origin.CONVENTIONS, limit=500)  # from criteria, never from a span
 CRITERIA: Final = Attribute(name="toolcall_eval.criteria", limit=500)
+JUDGED_SERVICE: Final = Attribute(name="toolcall_eval.service.name", limit=100)  # of the judged span's resource
 EVALUATION_ID: Final = Attribute(name="toolcall_eval.id")
 REVISION: Final = Attribute(name="toolcall_eval.revision")
 TRIGGER: Final = Attribute(name="toolcall_eval.trigger")
@@ -70,7 +71,7 @@ SCORE: Final = Instrument(
     kind=Kind.HISTOGRAM,
     unit="1",
     description="Scores of traces, from 0 (worst) to 1 (best). Inconclusive verdicts have none.",
-    attributes=(EVALUATION_NAME, SCORE_LABEL, AGENT_NAME, CRITERIA),
+    attributes=(EVALUATION_NAME, SCORE_LABEL, AGENT_NAME, CRITERIA, JUDGED_SERVICE),
     bounds=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
 )
 EVALUATIONS: Final = Instrument(
@@ -78,7 +79,7 @@ EVALUATIONS: Final = Instrument(
     kind=Kind.COUNTER,
     unit="{evaluation}",
     description="Verdicts, by what they say. A revised verdict is counted once, as it was first given.",
-    attributes=(EVALUATION_NAME, SCORE_LABEL, CRITERIA, TRIGGER, COMPLETENESS),
+    attributes=(EVALUATION_NAME, SCORE_LABEL, CRITERIA, TRIGGER, COMPLETENESS, JUDGED_SERVICE),
 )
 EXPECTATIONS: Final = Instrument(
     name="toolcall_eval.expectations",
@@ -125,7 +126,7 @@ TRACES_UNBOUND: Final = Instrument(
     kind=Kind.COUNTER,
     unit="{trace}",
     description="Traces that no criteria apply to.",
-    attributes=(TRIGGER, COMPLETENESS),
+    attributes=(TRIGGER, COMPLETENESS, JUDGED_SERVICE),
 )
 TRACES_LINKED: Final = Instrument(
     name="toolcall_eval.traces.linked",

@@ -12,6 +12,7 @@ from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.forward_names import FORWARD_OBSERVED, FORWARD_RECORDED
 from otel_toolcall_eval.emission.instrument import Kind
 from otel_toolcall_eval.emission.judged_span import context_of
+from otel_toolcall_eval.emission.operation_names import OPERATION_OBSERVED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 RECORDED: Final = (*names.RECORDED, *FORWARD_RECORDED)
 """The instruments that are recorded as things happen."""
 
-OBSERVED: Final = (*names.OBSERVED, *FORWARD_OBSERVED)
+OBSERVED: Final = (*names.OBSERVED, *FORWARD_OBSERVED, *OPERATION_OBSERVED)
 """The instruments that are read at export time."""
 
 

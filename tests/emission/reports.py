@@ -16,10 +16,12 @@ from otel_toolcall_eval.model.score import (
     Verdict,
 )
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Extraction, Payload, ToolCall
-from otel_toolcall_eval.model.trace import Doubt, Span, Trigger
+from otel_toolcall_eval.model.trace import Doubt, Resource, Span, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from otel_toolcall_eval.model.trace import Attributes
 
 TRACE_ID = bytes.fromhex("0af7651916cd43dd8448eb211c80319c")
 SPAN_ID = bytes.fromhex("b7ad6b7169203331")
@@ -97,7 +99,14 @@ def inconclusive(*doubts: Doubt, evaluator: str = "ToolCallCountEvaluator", crit
     return verdict(Label.INCONCLUSIVE, doubts=doubts or (Doubt.ORPHAN,), evaluator=evaluator, criteria=criteria)
 
 
-def judged_span(*, trace_id: bytes = TRACE_ID, span_id: bytes = SPAN_ID, flags: int = 0x101, end_unix_ns: int = END_UNIX_NS) -> Span:
+def judged_span(
+    *,
+    trace_id: bytes = TRACE_ID,
+    span_id: bytes = SPAN_ID,
+    flags: int = 0x101,
+    end_unix_ns: int = END_UNIX_NS,
+    resource: Attributes | None = None,
+) -> Span:
     return Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -107,6 +116,7 @@ def judged_span(*, trace_id: bytes = TRACE_ID, span_id: bytes = SPAN_ID, flags: 
         flags=flags,
         status_message=CANARY,
         attributes={"input.value": CANARY, "gen_ai.input.messages": CANARY},
+        resource=Resource(attributes=resource or {}),
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from otel_toolcall_eval.emission import forward_names, names
+from otel_toolcall_eval.emission import forward_names, names, operation_names
 from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
 from otel_toolcall_eval.emission.recording import SdkRecorder
 
@@ -29,7 +29,7 @@ def test_instrument_is_the_one_that_is_promised(name: str, kind: str, unit: str,
 
 
 def test_no_name_is_given_twice() -> None:
-    found = [instrument.name for instrument in (*ALL, *names.RECORDED, *names.OBSERVED)]
+    found = [instrument.name for instrument in (*ALL, *names.RECORDED, *names.OBSERVED, *operation_names.OPERATION_OBSERVED)]
     assert len(found) == len(set(found))
     assert len(ALL) == 6
 

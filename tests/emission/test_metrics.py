@@ -19,8 +19,10 @@ from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.aggregator import Aggregator
 from otel_toolcall_eval.emission.collection import Collection
-from otel_toolcall_eval.emission.metrics import MetricsEmitter, Vocabulary, observe
+from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.emission.operation_names import QUEUE_MEMORY
 from otel_toolcall_eval.emission.recording import SdkRecorder
+from otel_toolcall_eval.emission.vocabulary import Vocabulary
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
 from otel_toolcall_eval.journal.store import Sync
@@ -367,7 +369,9 @@ def test_every_count_of_the_worker_is_known(recorded: Recorded, tmp_path: Path) 
     worker.refuse("grpc", "queue_full")
     worker.pipeline.add([], now_ns=0, transport="grpc", rejected={"end": 1})
     worker.pipeline.add_logs([LogRecord(trace_id=None, span_id=None, event_name="e")], received=2, now_ns=0, transport="grpc")
-    instruments = {instrument.name: {attribute.name for attribute in instrument.attributes} for instrument in names.OBSERVED}
+    instruments = {
+        instrument.name: {attribute.name for attribute in instrument.attributes} for instrument in (*names.OBSERVED, QUEUE_MEMORY)
+    }
     recorded.observe(worker)
     metrics = recorded.metrics()
     of_others = {names.EXPORT_FAILURES.name, names.EXPORT_DROPPED.name}

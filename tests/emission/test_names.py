@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from otel_toolcall_eval import pipeline
-from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.emission import names, operation_names
 from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind, Origin
 
 _TRACE_ATTRIBUTES = {"toolcall_eval.trigger", "toolcall_eval.completeness"}
@@ -15,14 +15,26 @@ DESIGN = [
         "gen_ai.evaluation.score",
         "histogram",
         "1",
-        {"gen_ai.evaluation.name", "gen_ai.evaluation.score.label", "gen_ai.agent.name", "toolcall_eval.criteria"},
+        {
+            "gen_ai.evaluation.name",
+            "gen_ai.evaluation.score.label",
+            "gen_ai.agent.name",
+            "toolcall_eval.criteria",
+            "toolcall_eval.service.name",
+        },
         id="score",
     ),
     pytest.param(
         "toolcall_eval.evaluations",
         "counter",
         "{evaluation}",
-        {"gen_ai.evaluation.name", "gen_ai.evaluation.score.label", "toolcall_eval.criteria", *_TRACE_ATTRIBUTES},
+        {
+            "gen_ai.evaluation.name",
+            "gen_ai.evaluation.score.label",
+            "toolcall_eval.criteria",
+            "toolcall_eval.service.name",
+            *_TRACE_ATTRIBUTES,
+        },
         id="evaluations",
     ),
     pytest.param(
@@ -36,7 +48,13 @@ DESIGN = [
     pytest.param("toolcall_eval.traces.memory", "observable gauge", "By", set(), id="traces.memory"),
     pytest.param("toolcall_eval.traces.decided", "counter", "{trace}", _TRACE_ATTRIBUTES, id="traces.decided"),
     pytest.param("toolcall_eval.traces.evicted", "counter", "{trace}", _TRACE_ATTRIBUTES, id="traces.evicted"),
-    pytest.param("toolcall_eval.traces.unbound", "counter", "{trace}", _TRACE_ATTRIBUTES, id="traces.unbound"),
+    pytest.param(
+        "toolcall_eval.traces.unbound",
+        "counter",
+        "{trace}",
+        {"toolcall_eval.service.name", *_TRACE_ATTRIBUTES},
+        id="traces.unbound",
+    ),
     pytest.param("toolcall_eval.spans.received", "observable counter", "{span}", _TRANSPORT, id="spans.received"),
     pytest.param("toolcall_eval.spans.relevant", "observable counter", "{span}", _TRANSPORT, id="spans.relevant"),
     pytest.param("toolcall_eval.spans.ignored", "observable counter", "{span}", _TRANSPORT, id="spans.ignored"),
@@ -87,10 +105,29 @@ DESIGN = [
         {"gen_ai.evaluation.name", "toolcall_eval.label.from", "toolcall_eval.label.to"},
         id="revisions",
     ),
+    # What an operator watches beside scores.
+    pytest.param(
+        "toolcall_eval.service.info",
+        "observable gauge",
+        "{service}",
+        {"toolcall_eval.service.name", "toolcall_eval.service.version"},
+        id="service.info",
+    ),
+    pytest.param(
+        "toolcall_eval.criteria.info",
+        "observable gauge",
+        "{criteria}",
+        {"toolcall_eval.criteria", "toolcall_eval.criteria.version"},
+        id="criteria.info",
+    ),
+    pytest.param("toolcall_eval.criteria.reloads", "observable counter", "{reload}", {"toolcall_eval.result"}, id="criteria.reloads"),
+    pytest.param("toolcall_eval.queue.memory", "observable gauge", "By", set(), id="queue.memory"),
+    pytest.param("process.memory.usage", "observable up-down counter", "By", set(), id="process.memory.usage"),
 ]
 
-ALL_INSTRUMENTS = (*names.RECORDED, *names.OBSERVED)
-ALL_ATTRIBUTES = [value for value in vars(names).values() if isinstance(value, Attribute)]
+OBSERVED = (*names.OBSERVED, *operation_names.OPERATION_OBSERVED)
+ALL_INSTRUMENTS = (*names.RECORDED, *OBSERVED)
+ALL_ATTRIBUTES = [value for module in (names, operation_names) for value in vars(module).values() if isinstance(value, Attribute)]
 
 
 @pytest.mark.parametrize(("name", "kind", "unit", "attributes"), DESIGN)
@@ -110,7 +147,7 @@ def test_scores_fall_into_tenths() -> None:
 
 @pytest.mark.parametrize("instrument", [pytest.param(item, id=item.name) for item in ALL_INSTRUMENTS])
 def test_recorded_and_observed_instruments_are_told_apart_by_kind(instrument: Instrument) -> None:
-    assert instrument.kind.value.startswith("observable") is (instrument in names.OBSERVED)
+    assert instrument.kind.value.startswith("observable") is (instrument in OBSERVED)
 
 
 @pytest.mark.parametrize("attribute", [pytest.param(item, id=item.name) for item in ALL_ATTRIBUTES])
@@ -129,6 +166,7 @@ def test_every_attribute_of_metrics_that_others_choose_is_bounded() -> None:
         names.TRANSPORT,
         names.REASON,
         names.SIGNAL,
+        operation_names.CRITERIA_VERSION,
     }
     others = {attribute for instrument in ALL_INSTRUMENTS for attribute in instrument.attributes} - ours
     assert {attribute.name for attribute in others if attribute.limit is None} == set()

@@ -20,6 +20,7 @@ from otel_toolcall_eval.emission.attributes import ExplainValues
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.instrument import Kind
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.emission.operation_names import OPERATION_OBSERVED
 from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.emission.prometheus_names import family_name
 from otel_toolcall_eval.emission.telemetry import Telemetry, own_resource
@@ -51,11 +52,15 @@ REPORTS = (
 )
 
 
+OBSERVED = (*names.OBSERVED, *OPERATION_OBSERVED)
+
+
 class Counts:
     def counts(self) -> Mapping[CountKey, int | float]:
-        grpc = (("transport", "grpc"),)
-        reason = (("reason", "overload"),)
-        return {(item.name, (*grpc, *reason) if names.REASON in item.attributes else grpc): 3 for item in names.OBSERVED}
+        return {
+            (item.name, tuple((attribute.name.removeprefix(names.OUR_PREFIX), "x") for attribute in item.attributes)): 3
+            for item in OBSERVED
+        }
 
 
 @pytest.fixture(autouse=True)
@@ -155,7 +160,7 @@ def test_every_instrument_has_one_name_by_otlp_and_on_the_page(sink: Sink, telem
     _emit(telemetry)
     assert telemetry.shutdown(30)
     by_otlp = sink.received.newest_metrics()
-    instruments = {item.name: item for item in (*names.RECORDED, *names.OBSERVED)}
+    instruments = {item.name: item for item in (*names.RECORDED, *OBSERVED)}
     untouched = {"toolcall_eval.traces.evicted"}
     assert set(by_otlp) == set(instruments) - untouched
     page = telemetry.page.render("application/openmetrics-text").body.decode()
@@ -306,6 +311,7 @@ def test_dead_collector_holds_up_neither_flush_nor_shutdown(
 
 PROGRAM = """
 import sys
+from otel_toolcall_eval.emission.operation_names import OPERATION_OBSERVED
 from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.wiring_telemetry import build_telemetry
 telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint=sys.argv[1], protocol=sys.argv[2]))
