@@ -17,7 +17,7 @@ from otel_toolcall_eval.values.equality import identity
 from otel_toolcall_eval.values.text import UnreadableTextError, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from otel_toolcall_eval.model.criteria import CriteriaSet, Selector
     from otel_toolcall_eval.model.tool_call import Json
@@ -81,7 +81,7 @@ class _Facts:
     names: frozenset[str]
     named: bool
     root: Span | None
-    agent: str | None
+    agent: Callable[[], str | None]
     resources: tuple[Resource, ...]
     spans: tuple[Span, ...]
     inputs: Mapping[object, Json] | None = field(default=None)
@@ -114,12 +114,12 @@ class Binder:
             keys.update(criteria_set.selector.attributes)
         return Projection(keys=frozenset(keys))
 
-    def bind(self, trace: Trace, *, agent: str | None, bound: Bound = NOTHING_BOUND) -> Binding:
+    def bind(self, trace: Trace, *, agent: Callable[[], str | None], bound: Bound = NOTHING_BOUND) -> Binding:
         """Return what judges a trace.
 
         Args:
             trace: the trace.
-            agent: name of its top-most agent, if any span tells.
+            agent: finds the name of its top-most agent, if any span tells; asked only if criteria do.
             bound: what the trace's ID was bound to.
         """
         facts = self._gather(trace, agent, bound)
@@ -133,7 +133,7 @@ class Binder:
         distinct = {(known.name, known.version): known for known in (*chosen, *bound.sets)}  # code may bind what is loaded, too
         return Binding(sets=tuple(distinct.values()), unknown=tuple(sorted(facts.names - self._known)))
 
-    def _gather(self, trace: Trace, agent: str | None, bound: Bound) -> _Facts:
+    def _gather(self, trace: Trace, agent: Callable[[], str | None], bound: Bound) -> _Facts:
         names = set(bound.names)
         resources: dict[int, Resource] = {}
         for span in trace.spans:
@@ -203,7 +203,7 @@ def _conditions_hold(selector: Selector, facts: _Facts) -> bool:
     """Tell whether all conditions of the selector hold; true without conditions. The cheap ones come first."""
     return (
         (not selector.services or not selector.services.isdisjoint(facts.services))
-        and (selector.agent_name is None or selector.agent_name == facts.agent)
+        and (selector.agent_name is None or selector.agent_name == facts.agent())
         and (selector.root_span_name is None or (facts.root is not None and facts.root.name == selector.root_span_name))
         and (not selector.resource or any(_has_all(resource.attributes, selector.resource) for resource in facts.resources))
         and (not selector.attributes or any(_has_all(span.attributes, selector.attributes) for span in facts.spans))

@@ -51,6 +51,7 @@ class Pipeline:
         stopwatch: Callable[[], int] = lambda: 0,
         keep_unbound: bool = False,
         keep_decisions: bool = False,
+        name_unbound: bool = True,
     ) -> None:
         """Put the stages together.
 
@@ -64,6 +65,7 @@ class Pipeline:
             stopwatch: nanoseconds from any origin, to measure how long an evaluation takes; zero if nobody asks.
             keep_unbound: traces that nothing judged are kept for the late window, too, since they may be bound by ID meanwhile.
             keep_decisions: decisions are kept until they are taken, see ``take_decisions``.
+            name_unbound: reports of traces that nothing judges name their agent, too; it takes as long as all else about them.
         """
         self._reader = reader
         self._evaluators = evaluators
@@ -74,7 +76,7 @@ class Pipeline:
         self.traces = TraceBuffer(kinds=kinds, policy=policy, limits=limits)
         self.logs = logs or LogDesk()
         self._stopwatch = stopwatch
-        self._keep_unbound = keep_unbound
+        self._keep_unbound, self._name_unbound = keep_unbound, name_unbound
         self._conversations = Conversations()
         self._bound = BoundTraces()
         # Half of this is how long an ID is remembered at least, and a trace may be judged for as long as it may be open and revised.
@@ -85,9 +87,8 @@ class Pipeline:
         self.projection = self._own_projection | self._binder.projection
         self.counts = SpanCounts()
         self._faults: list[Exception] = []
-        self._keep_decisions = keep_decisions
+        self._keep_decisions, self._batch = keep_decisions, 0
         self._decisions: list[Decision] = []
-        self._batch = 0
 
     @property
     def open_traces(self) -> int:
@@ -199,9 +200,9 @@ class Pipeline:
             say_again: whoever listens may not have got the report. It is made anew, by the criteria in force now.
         """
         self._bound.of(trace)  # they have had their say
-        given, report = decision.given, None
-        if given is None:
+        if (given := decision.given) is None:
             return None
+        report = None
         if decision.reported and say_again:
             then = replace(trace, revision=given.revision, decided_after_ns=decision.decided_after_ns)
             try:
@@ -262,8 +263,7 @@ class Pipeline:
         if len(self._overloaded) and self._overloaded.decided_ns(trace.trace_id) is not None:
             trace = replace(trace, doubts=(*trace.doubts, Doubt.OVERLOAD))
         survey = self._reader.survey(trace.spans)
-        agent = survey.top_agent
-        binding = self._binder.bind(trace, agent=agent, bound=bound)
+        binding = self._binder.bind(trace, agent=lambda: survey.top_agent, bound=bound)
         extraction, failure = self._extract(trace, survey) if binding.sets else (Extraction(calls=()), None)
         doubts = tuple(dict.fromkeys((*trace.doubts, *extraction.doubts)))
         conversation = conversation_of(trace)
@@ -279,7 +279,7 @@ class Pipeline:
         return TraceReport(
             trace_id=trace.trace_id,
             judged_span=trace.root,
-            agent=agent,
+            agent=survey.top_agent if binding.sets or self._name_unbound else None,
             trigger=trace.trigger,
             completeness=Completeness.PARTIAL if trace.doubts else Completeness.COMPLETE,
             doubts=doubts,

@@ -1,14 +1,16 @@
-"""What a sidecar asks of the system for its own process: files for its connections, and memory that goes back when it is free."""
+"""What a sidecar asks for its own process: files for its connections, memory that goes back when it is free, the collector kept away."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import resource
 import sys
 
 _MOST_FILES = 65_536
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD in glibc's malloc.h
 _LARGE_BYTES = 256 << 10
+_YOUNG_OBJECTS = 20_000
 
 
 def raise_file_limit() -> int:
@@ -36,3 +38,15 @@ def return_large_blocks() -> bool:
         return bool(ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_BYTES))
     except (AttributeError, OSError):
         return False
+
+
+def collect_garbage_seldom() -> None:
+    """Keep the garbage collector away from what stays, and call it after 20,000 new objects instead of 700.
+
+    Judging makes some hundred objects for a trace, none of them in a cycle, and reference counts free them; the collector took a fifth
+    of the time to find nothing. To be called once all modules are loaded: these objects are not looked at again. Only for a process of
+    our own: in the agent's, the collector is the agent's business.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])

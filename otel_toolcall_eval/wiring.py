@@ -103,6 +103,7 @@ def build_pipeline(
     logs: LogLimits | None = None,
     keep_unbound: bool = False,
     keep_decisions: bool = False,
+    name_unbound: bool = True,
 ) -> Pipeline:
     """Build the main path; ``logs`` bounds the log records that wait, the others are as in ``Pipeline``."""
     reader = build_extractor(settings.dialects)
@@ -116,6 +117,7 @@ def build_pipeline(
         stopwatch=time.perf_counter_ns,
         keep_unbound=keep_unbound,
         keep_decisions=keep_decisions,
+        name_unbound=name_unbound,
     )
 
 
@@ -155,7 +157,11 @@ def build_sidecar(
         raise SettingsError(where="serve", what=what, fix="pip install --upgrade 'otel-toolcall-eval[sidecar]'") from error
     criteria = load_criteria(settings.criteria)
     pipeline = build_pipeline(
-        settings, criteria, keep_unbound=settings.listen.control is not None, keep_decisions=settings.journal.path is not None
+        settings,
+        criteria,
+        keep_unbound=settings.listen.control is not None,
+        keep_decisions=settings.journal.path is not None,
+        name_unbound=console is not None,
     )
     client = build_client(settings, version=own_version())  # before the telemetry: if it can't be built, no threads are left behind
     export, emit = settings.export, settings.emit

@@ -29,15 +29,15 @@ def trace_of(*spans: Span) -> Trace:
 
 
 def bound(sets: Sequence[CriteriaSet], *spans: Span, agent: str | None = None, names: Sequence[str] = ()) -> list[str]:
-    return [found.name for found in Binder(sets).bind(trace_of(*spans), agent=agent, bound=Bound(names=tuple(names))).sets]
+    return [found.name for found in Binder(sets).bind(trace_of(*spans), agent=lambda: agent, bound=Bound(names=tuple(names))).sets]
 
 
 def test_sets_made_in_code_judge_like_named_ones_and_are_never_unknown() -> None:
     made = set_of("made", Selector(reach=Reach.NAMED))
-    binding = Binder(REACHES).bind(trace_of(span(1)), agent=None, bound=Bound(names=("no-such",), sets=(made,)))
+    binding = Binder(REACHES).bind(trace_of(span(1)), agent=lambda: None, bound=Bound(names=("no-such",), sets=(made,)))
     assert [found.name for found in binding.sets] == ["every", "made"]
     assert binding.unknown == ("no-such",)
-    assert [found.name for found in Binder(REACHES).bind(trace_of(span(1)), agent=None, bound=Bound(sets=(made,))).sets] == [
+    assert [found.name for found in Binder(REACHES).bind(trace_of(span(1)), agent=lambda: None, bound=Bound(sets=(made,))).sets] == [
         "every",
         "made",
     ]
@@ -45,7 +45,7 @@ def test_sets_made_in_code_judge_like_named_ones_and_are_never_unknown() -> None
 
 def test_what_code_binds_although_it_is_loaded_judges_once() -> None:
     loaded = set_of("every", Selector(reach=Reach.EVERY))
-    binding = Binder([loaded]).bind(trace_of(span(1)), agent=None, bound=Bound(sets=(set_of("every", Selector()),)))
+    binding = Binder([loaded]).bind(trace_of(span(1)), agent=lambda: None, bound=Bound(sets=(set_of("every", Selector()),)))
     assert [found.name for found in binding.sets] == ["every"]
 
 
@@ -91,7 +91,7 @@ def test_fallback_judges_only_what_nothing_else_does() -> None:
 
 def test_unknown_names_are_reported_and_aliases_are_known() -> None:
     binder = Binder([set_of("one", Selector(reach=Reach.NAMED), "First item")])
-    binding = binder.bind(trace_of(span(1, attributes={"toolcall_eval.criteria": ("First item", "two")})), agent=None)
+    binding = binder.bind(trace_of(span(1, attributes={"toolcall_eval.criteria": ("First item", "two")})), agent=lambda: None)
     assert [found.name for found in binding.sets] == ["one"]
     assert binding.unknown == ("two",)
 

@@ -50,3 +50,21 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     assert process_limits.return_large_blocks() is False
+
+
+GARBAGE = """
+import gc
+from otel_toolcall_eval.process_limits import collect_garbage_seldom
+before = gc.get_threshold()
+collect_garbage_seldom()
+print(gc.get_freeze_count() > 1000, gc.isenabled(), gc.get_threshold()[0] > before[0], gc.get_threshold()[1:] == before[1:])
+class Ring: pass
+ring = Ring(); ring.self = ring; gone = __import__("weakref").ref(ring); del ring
+kept = [[] for _ in range(100_000)]
+print(gone() is None)
+"""
+
+
+def test_garbage_is_collected_seldom_but_collected() -> None:
+    said = subprocess.run([sys.executable, "-c", GARBAGE], check=True, capture_output=True, text=True).stdout
+    assert said.split() == ["True"] * 5

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.endpoint import without_credentials
 from otel_toolcall_eval.errors import Problem, SettingsError
-from otel_toolcall_eval.process_limits import raise_file_limit, return_large_blocks
+from otel_toolcall_eval.process_limits import collect_garbage_seldom, raise_file_limit, return_large_blocks
 from otel_toolcall_eval.settings.environment import PREFIX
 from otel_toolcall_eval.settings.service import LogFormat, Profile, load_settings
 from otel_toolcall_eval.sidecar import Sidecar
@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     raise_file_limit()
     return_large_blocks()
     sidecar = Sidecar(settings, console=build_console(arguments.verdicts, settings))
+    collect_garbage_seldom()
     with sidecar.signals():
         sidecar.start()
         _tell(sidecar, arguments.verdicts)

@@ -6,6 +6,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from otel_toolcall_eval.evaluators.plans import Plans
 from otel_toolcall_eval.model.criteria import EVERY_TOOL, CountCriteria, CountExpectation, Operator
 from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome, Score
 
@@ -80,7 +81,11 @@ class CountJustification:
 
 
 class CountEvaluator:
-    """Scores how often tools were called."""
+    """Scores how often tools were called. It keeps what it worked out from criteria; several threads may use one."""
+
+    def __init__(self) -> None:
+        """Know no criteria yet."""
+        self._outcomes: Plans[CountCriteria, Sequence[tuple[ExpectationOutcome, ExpectationOutcome]]] = Plans(_outcomes)
 
     def evaluate(self, criteria: CountCriteria, log: CallLog) -> Score:
         """Return the share of the expected counts that hold; with ``criteria.strict``, 1.0 if all hold, else 0.0.
@@ -116,11 +121,19 @@ class CountEvaluator:
             lowest=share(lowest),
             highest=share(highest),
             justification=CountJustification(expectations=criteria.expectations, actual=actual),
-            outcomes=tuple(
-                ExpectationOutcome(tool=wanted.tool, outcome=Outcome.MATCHED if good else Outcome.WRONG_COUNT)
-                for wanted, good in zip(criteria.expectations, held, strict=True)
-            ),
+            outcomes=tuple([either[good] for either, good in zip(self._outcomes.of(criteria), held, strict=True)]),
         )
+
+
+def _outcomes(criteria: CountCriteria) -> Sequence[tuple[ExpectationOutcome, ExpectationOutcome]]:
+    """Return for each expectation what is said of it if it does not hold, and if it does."""
+    return [
+        (
+            ExpectationOutcome(tool=wanted.tool, outcome=Outcome.WRONG_COUNT),
+            ExpectationOutcome(tool=wanted.tool, outcome=Outcome.MATCHED),
+        )
+        for wanted in criteria.expectations
+    ]
 
 
 def _holds(wanted: CountExpectation, count: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.evaluators.clocks import common_in_any_order
@@ -231,4 +232,9 @@ def _outcomes(expected: Sequence[str], fits: Sequence[int], pairs: Sequence[tupl
             name = (left & -left).bit_length() - 1
             outcomes[name] = Outcome.WRONG_ORDER
             open_names ^= 1 << name
-    return tuple(ExpectationOutcome(tool=tool, outcome=outcome) for tool, outcome in zip(expected, outcomes, strict=True))
+    return tuple(map(_told, expected, outcomes))
+
+
+@lru_cache(maxsize=4096)
+def _told(tool: str, outcome: Outcome) -> ExpectationOutcome:
+    return ExpectationOutcome(tool=tool, outcome=outcome)

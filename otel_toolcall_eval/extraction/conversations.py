@@ -25,6 +25,8 @@ MAX_LENGTH = 1000
 def conversations_of(tree: SpanTree) -> Mapping[bytes, str]:
     """Return the conversation of each span that tells one, or that has a span above it that does. Cost: linear in the spans."""
     found: dict[bytes, str] = {}
+    if not any(key in span.attributes for span in tree.spans for key in CONVERSATION_KEYS):
+        return found
     for span in tree.top_down:
         own = conversation_in(span.attributes, CONVERSATION_KEYS)
         parent = None if own is not None else tree.parent(span)

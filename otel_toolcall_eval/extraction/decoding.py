@@ -123,9 +123,15 @@ def _marked(found: Found, text: str | None) -> Content | None:
         return Content(state=ContentState.REDACTED, text=text)
     if found.cut:
         return _cut(text or "", text or "", found.source)
-    if text is not None and _CUT_MARK.search(text, max(0, len(text) - MAX_MARK_LENGTH)) is not None:
+    if text is not None and _may_end_in_mark(text) and _CUT_MARK.search(text, max(0, len(text) - MAX_MARK_LENGTH)) is not None:
         return _cut(_CUT_MARK.sub("", text), text, found.source)
     return None
+
+
+def _may_end_in_mark(text: str) -> bool:
+    """Tell whether a text ends like a mark that it was cut, without looking for one: nearly none does."""
+    last = text[-1:]
+    return last == "]" or last.isspace()
 
 
 def _unwrapped(found: Found, read: Json, text: str | None) -> Decoded:

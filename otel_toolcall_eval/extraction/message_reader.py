@@ -69,6 +69,8 @@ def _entries(span: Span, tree: SpanTree, dialect: Dialect, field: str) -> Iterat
         entries: list[MessageCall | MessageAnswer] = []
         for value in find_in(span, tree, message.source):
             read = decoded(value, message)
+            if read is None:  # nearly every message: it asks for nothing
+                continue
             entries.extend(islice(MESSAGE_SHAPES[message.shape](read), MAX_CALLS - len(entries)))
         if entries:
             yield message, entries

@@ -25,12 +25,15 @@ class Place:
     Attributes:
         placeholders: texts that stand for "none" there.
         attribute: the attribute of the span itself that is the text as it stands; None if there is more to be done.
+        direct: the attribute of the span itself that is the content, whatever has to be decoded in it; None if more has to be looked at,
+            such as conditions, names of positional arguments, a mark that it was cut.
     """
 
     source: Source
     dialect: Dialect
     placeholders: frozenset[str]
     attribute: str | None
+    direct: str | None
 
 
 Places: TypeAlias = "tuple[Place, ...]"
@@ -109,6 +112,16 @@ def places(dialects: Sequence[Dialect], field: str, keys: Collection[str] | None
             own = source.origin is Origin.ATTR and source.step is Step.SELF
             if own and keys is not None and source.key not in keys:
                 continue
-            plain = own and not source.path and source.decode is Decode.AUTO and source.only_if is None and source.unless is None
-            found.append(Place(source=source, dialect=dialect, placeholders=refused, attribute=source.key if plain else None))
+            always = own and source.only_if is None and source.unless is None
+            plain = always and not source.path and source.decode is Decode.AUTO
+            direct = always and source.cut_when is None and not source.names_from
+            found.append(
+                Place(
+                    source=source,
+                    dialect=dialect,
+                    placeholders=refused,
+                    attribute=source.key if plain else None,
+                    direct=source.key if direct else None,
+                )
+            )
     return tuple(found)

@@ -75,6 +75,8 @@ def find_content(span: Span, tree: SpanTree, places: Sequence[Place]) -> list[Fo
     whole: list[Found] = []
     blank: list[Found] = []
     cut: set[tuple[Step, str, str]] = set()
+    if len(places) == 1 and places[0].direct is not None:  # nearly every payload: spared all the rest
+        return _direct(span, places[0], places[0].direct)
     for place, found in find_all(span, tree, places):
         key = found.source.step, found.source.key, found.source.field
         if key in cut:
@@ -85,6 +87,16 @@ def find_content(span: Span, tree: SpanTree, places: Sequence[Place]) -> list[Fo
             continue
         (whole if present(found.value) else blank).append(found)
     return whole + blank
+
+
+def _direct(span: Span, place: Place, attribute: str) -> list[Found]:
+    """Return what stands at the only place that there is, the value of an attribute."""
+    if attribute not in span.attributes:
+        return []
+    value = span.attributes[attribute]
+    if place.placeholders and isinstance(value, str) and value.strip() in place.placeholders:
+        return []
+    return [Found(value=value, source=place.source, dialect=place.dialect)]
 
 
 def _spans(span: Span, tree: SpanTree, source: Source) -> Sequence[Span]:

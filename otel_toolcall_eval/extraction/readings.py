@@ -94,4 +94,6 @@ class Readings:
         if not dialects:
             return "no tool marker"
         reason = dialects[0].reason or "it does not name its tool"
+        if "{" not in reason:
+            return reason
         return _QUOTE.sub(lambda found: (spelled(span.attributes.get(found[1])) or "?")[:MAX_QUOTED], reason)

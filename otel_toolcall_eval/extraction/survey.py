@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.agents import Agents
@@ -10,6 +11,7 @@ from otel_toolcall_eval.extraction.conversations import conversations_of
 from otel_toolcall_eval.extraction.dialect import Role
 from otel_toolcall_eval.extraction.event_reader import calls_by_event, with_events
 from otel_toolcall_eval.extraction.hints import told
+from otel_toolcall_eval.extraction.ignoring import IgnoredSpans
 from otel_toolcall_eval.extraction.kinds import mark_kinds, mark_rejected
 from otel_toolcall_eval.extraction.merging import Merger
 from otel_toolcall_eval.extraction.message_reader import calls_in
@@ -17,30 +19,43 @@ from otel_toolcall_eval.extraction.ordering import in_order, parallel_groups
 from otel_toolcall_eval.extraction.readings import Readings
 from otel_toolcall_eval.extraction.requests import RequestJoiner
 from otel_toolcall_eval.extraction.span_tree import SpanTree
-from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Evidence, Extraction, IgnoredSpan, ToolCall
+from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Evidence, Extraction
+from otel_toolcall_eval.model.tool_call_draft import ToolCallDraft
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from otel_toolcall_eval.extraction.candidate import Candidate
     from otel_toolcall_eval.extraction.looks import Reading
+    from otel_toolcall_eval.model.tool_call import ToolCall
     from otel_toolcall_eval.model.trace import Span
 
 
 class Survey:
-    """A trace before its calls are read.
-
-    Attributes:
-        tree: its distinct spans.
-        readings: what each of them is.
-        agents: the agents above them.
-    """
+    """A trace before its calls are read."""
 
     def __init__(self, spans: Sequence[Span], reading: Callable[[Span], Reading]) -> None:
-        """Lay out ``spans`` of one trace, in any order; ``reading`` says what dialects make of a span."""
-        self.tree = SpanTree(spans)
-        self.readings = Readings(self.tree, {span.span_id: reading(span) for span in self.tree.spans})
-        self.agents = Agents(self.tree, {span_id: self.readings.plan(span_id) for span_id in self.readings.of(Role.AGENT)})
+        """Take ``spans`` of one trace, in any order; ``reading`` says what dialects make of a span.
+
+        Nothing is laid out before it is asked for.
+        """
+        self._spans = spans
+        self._reading = reading
+
+    @cached_property
+    def tree(self) -> SpanTree:
+        """Return its distinct spans."""
+        return SpanTree(self._spans)
+
+    @cached_property
+    def readings(self) -> Readings:
+        """Return what each of them is."""
+        return Readings(self.tree, {span.span_id: self._reading(span) for span in self.tree.spans})
+
+    @cached_property
+    def agents(self) -> Agents:
+        """Return the agents above them."""
+        return Agents(self.tree, {span_id: self.readings.plan(span_id) for span_id in self.readings.of(Role.AGENT)})
 
     @property
     def top_agent(self) -> str | None:
@@ -67,7 +82,7 @@ class Survey:
         hints, doubts = told(calls, readings)
         return Extraction(
             calls=_finished(calls, tree, agents),
-            ignored=_ignored(calls, tree, readings, joiner.used),
+            ignored=IgnoredSpans(calls, tree, readings, joiner.used),
             hints=hints,
             doubts=doubts,
         )
@@ -85,69 +100,68 @@ def _read(span: Span, tree: SpanTree, readings: Readings) -> Sequence[Candidate]
     return () if call is None else (call,)
 
 
-def _ignored(calls: Sequence[Candidate], tree: SpanTree, readings: Readings, used: Collection[bytes]) -> tuple[IgnoredSpan, ...]:
-    """Say of every span that shows no call why it does not."""
-    shown = {call.span.span_id for call in calls}.union(used)
-    joined = {span_id for call in calls for span_id in call.merged}
-    ignored = []
-    for span in tree.spans:
-        span_id, role = span.span_id, readings.role(span)
-        if span_id in shown or (span_id in joined and role is not Role.MODEL):
-            continue
-        dialects = readings.dialects(span)
-        reason = "its requests were merged into the calls that ran" if span_id in joined else readings.reason(span)
-        ignored.append(IgnoredSpan(span_id=span_id, name=span.name, reason=reason, dialect=dialects[0].family if dialects else None))
-    return tuple(ignored)
-
-
 def _finished(calls: Sequence[Candidate], tree: SpanTree, agents: Agents) -> tuple[ToolCall, ...]:
     """Turn candidates, in order, into calls."""
     paths = [agents.path(call.span) for call in calls]
     owners = {index: call.own_agent or agents.nearest.get(call.span.span_id) for index, call in enumerate(calls)}
     conversations = conversations_of(tree)
     groups = parallel_groups(calls, owners, _enclosing(calls, tree))
-    finished = []
-    for index, (call, path) in enumerate(zip(calls, paths, strict=True)):
-        agent = call.own_agent or (path[-1] if path else None)
-        finished.append(
-            ToolCall(
-                name=call.name,
-                aliases=tuple(call.aliases),
-                kind=call.kind or CallKind.FUNCTION,
-                phase=call.phase,
-                call_id=call.call_id,
-                arguments=call.arguments.payload(),
-                output=call.output.payload(),
-                status=call.status,
-                status_from=call.status_from,
-                error_type=call.error_type,
-                error_message=call.error_message,
-                start_unix_ns=call.start_unix_ns,
-                end_unix_ns=call.end_unix_ns,
-                duration_known=call.duration_known,
-                agent=agent,
-                agent_path=path if agent is None or (path and path[-1] == agent) else (*path, agent),
-                parallel_group=groups.get(index),
-                attempts=call.attempts,
-                failed_attempts=call.failed_attempts,
-                from_cache=call.from_cache,
-                nested_in=call.nested_in,
-                trace_id=call.span.trace_id,
-                span_id=call.span.span_id,
-                parent_span_id=call.span.parent_span_id,
-                merged_span_ids=_provenance(call, tree),
-                dialects=tuple(call.dialects),
-                evidence=call.evidence,
-                conversation_id=call.conversation_id or conversations.get(call.span.span_id),
-                event_unix_ns=call.event_unix_ns,
-                event_duration_ns=call.event_duration_ns,
-            )
+    return tuple(
+        _call(
+            call,
+            path,
+            group=groups.get(index),
+            merged=_provenance(call, tree),
+            conversation_id=call.conversation_id or conversations.get(call.span.span_id),
         )
-    return tuple(finished)
+        for index, (call, path) in enumerate(zip(calls, paths, strict=True))
+    )
+
+
+def _call(
+    found: Candidate, path: tuple[str, ...], *, group: int | None, merged: tuple[bytes, ...], conversation_id: str | None
+) -> ToolCall:
+    """Turn one candidate into a call; ``path`` names the agents above it."""
+    span = found.span
+    agent = found.own_agent or (path[-1] if path else None)
+    call = ToolCallDraft()
+    call.name = found.name
+    call.aliases = tuple(found.aliases)
+    call.kind = found.kind or CallKind.FUNCTION
+    call.phase = found.phase
+    call.call_id = found.call_id
+    call.arguments = found.arguments.payload()
+    call.output = found.output.payload()
+    call.status = found.status
+    call.status_from = found.status_from
+    call.error_type = found.error_type
+    call.error_message = found.error_message
+    call.start_unix_ns = found.start_unix_ns
+    call.end_unix_ns = found.end_unix_ns
+    call.duration_known = found.duration_known
+    call.agent = agent
+    call.agent_path = path if agent is None or (path and path[-1] == agent) else (*path, agent)
+    call.parallel_group = group
+    call.attempts = found.attempts
+    call.failed_attempts = found.failed_attempts
+    call.from_cache = found.from_cache
+    call.nested_in = found.nested_in
+    call.trace_id = span.trace_id
+    call.span_id = span.span_id
+    call.parent_span_id = span.parent_span_id
+    call.merged_span_ids = merged
+    call.dialects = tuple(found.dialects)
+    call.evidence = found.evidence
+    call.conversation_id = conversation_id
+    call.event_unix_ns = found.event_unix_ns
+    call.event_duration_ns = found.event_duration_ns
+    return call.finish()
 
 
 def _provenance(call: Candidate, tree: SpanTree) -> tuple[bytes, ...]:
     """Return the other spans that showed a call, in order of time."""
+    if not call.merged:
+        return ()
     others = dict.fromkeys(span_id for span_id in call.merged if span_id != call.span.span_id)
     return tuple(sorted(others, key=lambda span_id: (tree.start[span_id], tree.depth[span_id], tree.tie[span_id], span_id)))
 

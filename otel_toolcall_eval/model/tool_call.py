@@ -239,6 +239,6 @@ class Extraction:
     """
 
     calls: tuple[ToolCall, ...]
-    ignored: tuple[IgnoredSpan, ...] = ()
+    ignored: Sequence[IgnoredSpan] = ()
     hints: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()

@@ -207,6 +207,15 @@ def test_a_failed_execution_is_its_calls_failure() -> None:
     assert (call.status, call.error_message, call.dialects) == (CallStatus.ERROR, "exit 1", ("claude_code",))
 
 
+def test_ignored_spans_are_a_sequence_like_any_other() -> None:
+    spans = [make(1, attributes={}), make(2, start=1), make(3, start=2)]
+    ignored, again = (default_extractor().extract(spans).ignored for _ in range(2))
+    assert [span.span_id for span in ignored[1:]] == [spans[1].span_id, spans[2].span_id]
+    assert ignored == again == tuple(again)
+    assert ignored != again[1:]
+    assert (hash(ignored), repr(ignored), len(ignored)) == (hash(again), repr(tuple(again)), 3)
+
+
 def test_reasons_quote_what_the_span_says_within_bounds() -> None:
     extraction = default_extractor().extract([make(1, attributes={"gen_ai.operation.name": "x" * 500}), make(2, start=1)])
     assert [span.reason for span in extraction.ignored] == [f"operation {'x' * 80}", "no tool marker"]

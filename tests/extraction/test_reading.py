@@ -66,6 +66,15 @@ def test_placeholders_are_left_out_and_blanks_stand_last() -> None:
     assert [found.value for found in find_content(span, tree_of(span), places([dialect], "output"))] == [0, ""]
 
 
+@pytest.mark.parametrize(("value", "found"), [(" N/A ", []), ("", [""]), (0, [0]), (None, [None])])
+def test_the_only_place_is_read_like_one_of_several(value: Value, found: list[Value]) -> None:
+    source = Source(origin=Origin.ATTR, key="only")
+    dialect = Dialect(name="d", family="d", match=HAS_K, output_from=(source,), placeholders={"output": frozenset({"N/A"})})
+    span = make(attributes={"only": value})
+    assert [one.value for one in find_content(span, tree_of(span), places([dialect], "output"))] == found
+    assert find_content(make(attributes={}), tree_of(span), places([dialect], "output")) == []
+
+
 def test_a_value_that_the_producer_cut_off_is_marked() -> None:
     source = Source(origin=Origin.ATTR, key="k", cut_when=HAS_K)
     dialect = Dialect(name="d", family="d", match=HAS_K, output_from=(source,))

@@ -30,6 +30,11 @@ def test_large_bodies_come_in_pieces_of_bounded_size() -> None:
     assert gunzip(gzip.compress(data), LIMIT) == data
 
 
+def test_what_is_larger_than_is_held_at_once_is_unpacked_all_the_same() -> None:
+    data = bytes(range(256)) * (5 << 12)  # 5 MiB
+    assert gunzip(gzip.compress(data), len(data)) == data
+
+
 def test_deflate_is_unpacked_too() -> None:
     assert gunzip(zlib.compress(b"data"), LIMIT) == b"data"
 
