@@ -21,6 +21,7 @@ from otel_toolcall_eval.emission.judged_services import JudgedServices, service_
 from otel_toolcall_eval.emission.judged_span import judged_span_context
 from otel_toolcall_eval.emission.recording import OBSERVED, Occasion
 from otel_toolcall_eval.emission.vocabulary import Vocabulary
+from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider
 
     from otel_toolcall_eval.emission.recording import Cell, Recorder
-    from otel_toolcall_eval.model.score import Label, TraceReport, Verdict
+    from otel_toolcall_eval.model.score import TraceReport, Verdict
 
     CountKey = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -37,6 +38,7 @@ _EVICTIONS: Final = frozenset({Trigger.EVICTION, Trigger.MEMORY})
 _REMEMBERED_TRACES: Final = 10_000  # about 5 MB; late spans come within a minute or so
 _REMEMBERED_CELLS: Final = 20_000
 _UNKNOWN: Final = "unknown"
+_EVALUATOR_FAILED: Final = "evaluator_failed"  # a fault of ours, beside the closed set of Doubt
 
 
 class CountSource(Protocol):
@@ -126,6 +128,10 @@ class MetricsEmitter:
     def _verdict(self, report: TraceReport, verdict: Verdict, occasion: Occasion) -> None:
         name, label, criteria, service = verdict.evaluator, verdict.label, verdict.criteria, service_of(report)
         self._cell(names.EVALUATIONS, name, label, criteria, report.trigger, verdict.completeness, service).record(1, occasion)
+        if label is Label.INCONCLUSIVE:
+            reasons = verdict.doubts if verdict.failure is None else (_EVALUATOR_FAILED,)
+            for reason in reasons or (_UNKNOWN,):
+                self._cell(names.DOUBTS, name, criteria, reason, service).record(1, occasion)
         score = verdict.emitted_score
         if verdict.score is None or score is None:
             return  # inconclusive: neither its score nor what it says of single expectations can be relied on

@@ -81,6 +81,13 @@ EVALUATIONS: Final = Instrument(
     description="Verdicts, by what they say. A revised verdict is counted once, as it was first given.",
     attributes=(EVALUATION_NAME, SCORE_LABEL, CRITERIA, TRIGGER, COMPLETENESS, JUDGED_SERVICE),
 )
+DOUBTS: Final = Instrument(
+    name="toolcall_eval.doubts",
+    kind=Kind.COUNTER,
+    unit="{evaluation}",
+    description="Inconclusive verdicts, by what was missing. One with several reasons is counted under each.",
+    attributes=(EVALUATION_NAME, CRITERIA, REASON, JUDGED_SERVICE),
+)
 EXPECTATIONS: Final = Instrument(
     name="toolcall_eval.expectations",
     kind=Kind.COUNTER,
@@ -107,27 +114,21 @@ TRACES_MEMORY: Final = Instrument(
     unit="By",
     description="Memory that open traces take, by the estimate that the limits work with.",
 )
-TRACES_DECIDED: Final = Instrument(
-    name="toolcall_eval.traces.decided",
-    kind=Kind.COUNTER,
-    unit="{trace}",
-    description="Traces that were decided, bound to criteria or not.",
-    attributes=(TRIGGER, COMPLETENESS),
-)
-TRACES_EVICTED: Final = Instrument(
-    name="toolcall_eval.traces.evicted",
-    kind=Kind.COUNTER,
-    unit="{trace}",
-    description="Traces that were decided early because memory or the number of open traces reached its limit.",
-    attributes=(TRIGGER, COMPLETENESS),
-)
-TRACES_UNBOUND: Final = Instrument(
-    name="toolcall_eval.traces.unbound",
-    kind=Kind.COUNTER,
-    unit="{trace}",
-    description="Traces that no criteria apply to.",
-    attributes=(TRIGGER, COMPLETENESS, JUDGED_SERVICE),
-)
+
+
+def _traces(name: str, description: str, *attributes: Attribute) -> Instrument:
+    return Instrument(
+        name=f"toolcall_eval.traces.{name}",
+        kind=Kind.COUNTER,
+        unit="{trace}",
+        description=description,
+        attributes=(TRIGGER, COMPLETENESS, *attributes),
+    )
+
+
+TRACES_DECIDED: Final = _traces("decided", "Traces that were decided, bound to criteria or not.")
+TRACES_EVICTED: Final = _traces("evicted", "Traces that were decided early because memory or the number of open traces reached its limit.")
+TRACES_UNBOUND: Final = _traces("unbound", "Traces that no criteria apply to.", JUDGED_SERVICE)
 TRACES_LINKED: Final = Instrument(
     name="toolcall_eval.traces.linked",
     kind=Kind.OBSERVABLE_COUNTER,
@@ -252,6 +253,7 @@ EXPORT_DROPPED: Final = Instrument(
 RECORDED: Final = (
     SCORE,
     EVALUATIONS,
+    DOUBTS,
     EXPECTATIONS,
     REVISIONS,
     TRACES_DECIDED,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_toolcall_eval.emission.metrics import CountKey, CountSource
-    from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.model.score import TraceReport, Verdict
 
     Attributes = tuple[tuple[str, object], ...]
 
@@ -172,6 +172,22 @@ def test_without_a_score_a_verdict_is_only_counted(recorded: Recorded, without_s
     assert sum(recorded.sums("toolcall_eval.evaluations").values()) == 1
     assert recorded.sums("gen_ai.evaluation.score") == {}
     assert recorded.sums("toolcall_eval.expectations") == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "reasons"),
+    [
+        pytest.param(inconclusive(Doubt.ORPHAN), {"orphan": 1}, id="one-reason"),
+        pytest.param(inconclusive(Doubt.NO_ROOT, Doubt.VALUE_REDACTED), {"no_root": 1, "value_redacted": 1}, id="each-of-several"),
+        pytest.param(verdict(Label.INCONCLUSIVE), {"unknown": 1}, id="none-is-told"),
+        pytest.param(verdict(Label.INCONCLUSIVE, failed=True, doubts=[Doubt.ORPHAN]), {"evaluator_failed": 1}, id="evaluator-failed"),
+        pytest.param(verdict(Label.FAIL, doubts=[Doubt.ORPHAN]), {}, id="doubts-that-did-not-matter"),
+    ],
+)
+def test_inconclusive_verdicts_are_counted_by_reason(recorded: Recorded, given: Verdict, reasons: Mapping[str, int]) -> None:
+    sums = recorded.emit(report(given), report(given, revision=1)).sums("toolcall_eval.doubts")
+    evaluator, criteria = ("gen_ai.evaluation.name", "ToolCallCountEvaluator"), ("toolcall_eval.criteria", "weather")
+    assert sums == {(evaluator, criteria, ("toolcall_eval.reason", reason)): number for reason, number in reasons.items()}
 
 
 def test_expectations_are_counted_by_tool_and_result(recorded: Recorded) -> None:

@@ -37,6 +37,14 @@ DESIGN = [
         },
         id="evaluations",
     ),
+    # Issue 7, item 3: what makes verdicts inconclusive is shown by reason.
+    pytest.param(
+        "toolcall_eval.doubts",
+        "counter",
+        "{evaluation}",
+        {"gen_ai.evaluation.name", "toolcall_eval.criteria", "toolcall_eval.reason", "toolcall_eval.service.name"},
+        id="doubts",
+    ),
     pytest.param(
         "toolcall_eval.expectations",
         "counter",
