@@ -123,7 +123,9 @@ def test_score_is_recorded_with_bounds_attributes_and_exemplar(recorded: Recorde
         pytest.param(0.05, 1, id="between"),
         pytest.param(0.1, 1, id="upper-bound-is-inside"),
         pytest.param(2 / 3, 7, id="two-thirds"),
-        pytest.param(1.0, 10, id="best"),
+        pytest.param(19 / 20, 10, id="all-but-one-of-twenty"),
+        pytest.param(999 / 1000, 10, id="all-but-one-of-a-thousand"),
+        pytest.param(1.0, 11, id="best"),
     ],
 )
 def test_score_falls_into_its_bucket(recorded: Recorded, value: float, bucket: int) -> None:

@@ -149,8 +149,8 @@ def test_there_are_no_instruments_beside_the_design() -> None:
     assert sorted(instrument.name for instrument in ALL_INSTRUMENTS) == sorted(str(row.values[0]) for row in DESIGN)
 
 
-def test_scores_fall_into_tenths() -> None:
-    assert names.SCORE.bounds == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+def test_scores_fall_into_tenths_and_perfect_ones_are_apart() -> None:
+    assert names.SCORE.bounds == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999, 1.0)
 
 
 @pytest.mark.parametrize("instrument", [pytest.param(item, id=item.name) for item in ALL_INSTRUMENTS])

@@ -71,8 +71,8 @@ def test_score_is_a_histogram_with_our_buckets_and_an_exemplar_of_the_trace(scra
     family = scraped.families()["gen_ai_evaluation_score"]
     assert (family.type, family.unit) == ("histogram", "")
     buckets = {sample.labels["le"]: sample for sample in family.samples if sample.name.endswith("_bucket")}
-    assert list(buckets) == ["0.0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1.0", "+Inf"]
-    assert [sample.value for sample in buckets.values()] == [0] * 8 + [1] * 4
+    assert list(buckets) == ["0.0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "0.999", "1.0", "+Inf"]
+    assert [sample.value for sample in buckets.values()] == [0] * 8 + [1] * 5
     assert [bound for bound, sample in buckets.items() if sample.exemplar] == ["0.8"]
     exemplar = buckets["0.8"].exemplar
     assert exemplar is not None
