@@ -72,9 +72,10 @@ def test_lowest_sender_is_what_pyproject_allows() -> None:
     assert all(re.fullmatch(r"[a-z-]+==[0-9.]+", each) for each in lowest_sender())
 
 
-def test_javascript_is_pinned_to_exact_versions_and_names_no_registry() -> None:
-    wanted = json.loads((HERE / "node" / "package.json").read_text(encoding="utf-8"))["dependencies"]
-    locked = json.loads((HERE / "node" / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+@pytest.mark.parametrize("folder", ["node", "grafana"])
+def test_javascript_is_pinned_to_exact_versions_and_names_no_registry(folder: str) -> None:
+    wanted = json.loads((HERE / folder / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    locked = json.loads((HERE / folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     assert all(re.fullmatch(r"[0-9.]+", version) for version in wanted.values())
     assert {name: locked[f"node_modules/{name}"]["version"] for name in wanted} == wanted
     assert [name for name, package in locked.items() if "resolved" in package] == []

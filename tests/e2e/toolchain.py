@@ -1,7 +1,7 @@
-"""Builds what the end-to-end tests run beside us: the Collector, the JavaScript senders, an environment with the lowest Python SDK.
+"""Builds what the end-to-end tests run beside us: the Collector, Prometheus, JavaScript senders, the lowest Python SDK, Grafana's schema.
 
 ``python -m tests.e2e.toolchain`` builds all that is not there yet, under ``.build/e2e``, each in a folder that is named after a hash of
-what it is made of; tests only look there. Versions are pinned by ``collector/go.sum``, ``node/package-lock.json`` and ``pyproject.toml``.
+what it is made of; tests only look there. Versions are pinned by each ``go.sum`` and ``package-lock.json`` here and by ``pyproject.toml``.
 """
 
 from __future__ import annotations
@@ -92,15 +92,32 @@ def _run(*command: str, cwd: Path) -> None:
         raise ToolchainError(message)
 
 
+# readonly: what go.mod and go.sum do not name is an error, not a reason to look for it
+GO_BUILD = ("go", "build", "-mod=readonly", "-p=2", "-trimpath", "-ldflags=-s -w")
+
+
 def _build_collector(folder: Path) -> None:
-    # readonly: what go.mod and go.sum do not name is an error, not a reason to look for it
-    options = ("-mod=readonly", "-p=2", "-trimpath", "-ldflags=-s -w")
-    _run("go", "build", *options, "-o", str(folder / "otelcol"), ".", cwd=HERE / "collector")
+    _run(*GO_BUILD, "-o", str(folder / "otelcol"), ".", cwd=HERE / "collector")
+
+
+def _build_prometheus(folder: Path) -> None:
+    # Without the clients of clouds, and without the pages for browsers, which are not in the module.
+    programs = [f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")]
+    _run(*GO_BUILD, "-tags=remove_all_sd", "-o", f"{folder}/", *programs, cwd=HERE / "prometheus")
+
+
+def _build_grafana_schema(folder: Path) -> None:
+    _npm(folder, HERE / "grafana")
+    options = ("--path", "schema.ts", "--type", "Shapes", "--tsconfig", "tsconfig.json", "--no-type-check", "--expose", "none")
+    _run(str(folder / "node_modules/.bin/ts-json-schema-generator"), *options, "--out", "schema.json", cwd=folder)
 
 
 def _build_node(folder: Path) -> None:
-    for name in ("package.json", "package-lock.json", "sender.mjs"):
-        shutil.copy(HERE / "node" / name, folder / name)
+    _npm(folder, HERE / "node")
+
+
+def _npm(folder: Path, source: Path) -> None:
+    shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
     _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", cwd=folder)
 
 
@@ -118,20 +135,34 @@ def lowest_sender() -> tuple[str, ...]:
     return tuple(f"{each[1]}=={each[2]}" for each in found if each is not None)
 
 
+GO = (("go", "Go 1.26 or newer"),)
+NPM = (("node", "Node.js 20.6 or newer"), ("npm", "npm, which comes with Node.js"))
 COLLECTOR = Product(
     name="collector",
-    tools=(("go", "Go 1.26 or newer"),),
+    tools=GO,
     sources=tuple(HERE / "collector" / name for name in ("main.go", "go.mod", "go.sum")),
     build=_build_collector,
 )
+PROMETHEUS = Product(
+    name="prometheus",
+    tools=GO,
+    sources=tuple(HERE / "prometheus" / name for name in ("go.mod", "go.sum")),
+    build=_build_prometheus,
+)
+GRAFANA_SCHEMA = Product(
+    name="grafana-schema",
+    tools=NPM,
+    sources=tuple(HERE / "grafana" / name for name in ("package.json", "package-lock.json", "schema.ts", "tsconfig.json")),
+    build=_build_grafana_schema,
+)
 NODE = Product(
     name="node",
-    tools=(("node", "Node.js 20.6 or newer"), ("npm", "npm, which comes with Node.js")),
+    tools=NPM,
     sources=tuple(HERE / "node" / name for name in ("package.json", "package-lock.json", "sender.mjs")),
     build=_build_node,
 )
 LOWEST_SDK = Product(name="sdk-lowest", tools=(), sources=(), build=_build_lowest_sdk, pins=lowest_sender())
-PRODUCTS = (COLLECTOR, NODE, LOWEST_SDK)
+PRODUCTS = (COLLECTOR, PROMETHEUS, NODE, GRAFANA_SCHEMA, LOWEST_SDK)
 
 
 def main(products: Iterable[Product] = PRODUCTS) -> int:
