@@ -25,7 +25,7 @@ CORE_VALUES := errors model
 WHOLE_PERCENT := 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e check bench serve lint types architecture readme install-check examples coverage lowest fuzz clean
+.PHONY: help demo test e2e check bench serve lint types architecture readme install-check dashboards examples coverage lowest fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ readme: $(DEV) ## run the examples in README.md
 
 install-check: $(DEV) ## build the wheel, install it into empty environments, look for known vulnerabilities (needs a package registry)
 	@$(PY) -m pytest -q -m install tests/test_packaging.py tests/test_image.py
+
+dashboards: $(DEV) ## write config/grafana/dashboards anew from their code in config/grafana/boards
+	@PYTHONPATH=config/grafana $(PY) -m boards
 
 examples: $(DEV) $(EXAMPLES)/.ready ## run the agents of config/examples, each in its framework (the first time needs a package registry)
 	@$(PY) -m pytest -q -m examples tests/examples tests/test_auto.py

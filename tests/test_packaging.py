@@ -83,7 +83,17 @@ def test_the_metadata_says_name_version_licence_and_python(metadata: Message) ->
     assert metadata["Version"] == PROJECT["version"]
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
-    assert set(metadata.get_all("Provides-Extra") or []) == {"auto", "cli", "dev", "examples", "fuzz", "patterns", "pytest", "sidecar"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {
+        "auto",
+        "cli",
+        "dashboards",
+        "dev",
+        "examples",
+        "fuzz",
+        "patterns",
+        "pytest",
+        "sidecar",
+    }
 
 
 def test_the_version_is_written_in_one_place() -> None:

@@ -1,0 +1,47 @@
+"""The names that dashboards ask for, as Prometheus has them: from a scrape, through a Collector, or by OTLP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.emission.instrument import Kind
+from otel_toolcall_eval.emission.prometheus_names import family_name, label_name
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.emission.instrument import Instrument
+
+_COUNTERS: Final = frozenset({Kind.COUNTER, Kind.OBSERVABLE_COUNTER})
+
+
+def metric(instrument: Instrument) -> str:
+    """Return the name of a counter's or gauge's samples; of a histogram's family, whose samples add ``_bucket``, ``_count``, ``_sum``."""
+    is_counter = instrument.kind in _COUNTERS
+    name = family_name(instrument.name, unit=instrument.unit, is_gauge=instrument.kind is Kind.OBSERVABLE_GAUGE, is_counter=is_counter)
+    return f"{name}_total" if is_counter else name
+
+
+EVALUATOR: Final = label_name(names.EVALUATION_NAME.name)
+LABEL: Final = label_name(names.SCORE_LABEL.name)
+AGENT: Final = label_name(names.AGENT_NAME.name)
+CRITERIA: Final = label_name(names.CRITERIA.name)
+CRITERIA_VERSION: Final = "toolcall_eval_criteria_version"
+SERVICE: Final = "toolcall_eval_service_name"
+SERVICE_VERSION: Final = "toolcall_eval_service_version"
+TOOL: Final = label_name(names.TOOL_NAME.name)
+RESULT: Final = label_name(names.RESULT.name)
+REASON: Final = label_name(names.REASON.name)
+TRIGGER: Final = label_name(names.TRIGGER.name)
+COMPLETENESS: Final = label_name(names.COMPLETENESS.name)
+TRANSPORT: Final = label_name(names.TRANSPORT.name)
+SIGNAL: Final = "toolcall_eval_signal"
+OVERFLOW: Final = "otel_metric_overflow"
+
+SCORE: Final = metric(names.SCORE)
+CRITERIA_INFO: Final = "toolcall_eval_criteria_info"
+SERVICE_INFO: Final = "toolcall_eval_service_info"
+RELOADS: Final = "toolcall_eval_criteria_reloads_total"
+EXPORT_FAILURES: Final = "toolcall_eval_export_failures_total"
+EXPORT_DROPPED: Final = "toolcall_eval_export_dropped_total"
+QUEUE_MEMORY: Final = "toolcall_eval_queue_memory_bytes"
+PROCESS_MEMORY: Final = "process_memory_usage_bytes"
