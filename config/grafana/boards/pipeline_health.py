@@ -115,7 +115,7 @@ def _intake() -> list[Panel]:
         ),
         graph(
             "Refused, by reason",
-            "Requests refused in the minutes before each point, by transport and reason. If the reason is overload or queue, give the "
+            "Requests refused in the minutes before each point, by transport and reason. If the reason is overloaded, give the "
             "sidecar more CPU or split the load by trace ID; if too_large, lower the sender's batch; if unauthenticated, look at its "
             "token.",
             unit="short",
