@@ -39,13 +39,10 @@ NOT_YET = {
     "toolcall_eval_criteria_info",
     "toolcall_eval_criteria_reloads_total",
     "toolcall_eval_criteria_version",
-    "toolcall_eval_export_dropped_total",
-    "toolcall_eval_export_failures_total",
     "toolcall_eval_queue_memory_bytes",
     "toolcall_eval_service_info",
     "toolcall_eval_service_name",
     "toolcall_eval_service_version",
-    "toolcall_eval_signal",
     "process_memory_usage_bytes",
 }
 

@@ -21,10 +21,7 @@ RECORDING, ALERTS = FILES
 each_alert = pytest.mark.parametrize("alert", [pytest.param(rule, id=rule["alert"]) for rule in rules(ALERTS)])
 NOT_YET = {
     "toolcall_eval_criteria_reloads_total",
-    "toolcall_eval_export_dropped_total",
-    "toolcall_eval_export_failures_total",
     "toolcall_eval_service_name",
-    "toolcall_eval_signal",
 }
 
 

@@ -34,14 +34,12 @@ REASON: Final = label_name(names.REASON.name)
 TRIGGER: Final = label_name(names.TRIGGER.name)
 COMPLETENESS: Final = label_name(names.COMPLETENESS.name)
 TRANSPORT: Final = label_name(names.TRANSPORT.name)
-SIGNAL: Final = "toolcall_eval_signal"
+SIGNAL: Final = label_name(names.SIGNAL.name)
 OVERFLOW: Final = "otel_metric_overflow"
 
 SCORE: Final = metric(names.SCORE)
 CRITERIA_INFO: Final = "toolcall_eval_criteria_info"
 SERVICE_INFO: Final = "toolcall_eval_service_info"
 RELOADS: Final = "toolcall_eval_criteria_reloads_total"
-EXPORT_FAILURES: Final = "toolcall_eval_export_failures_total"
-EXPORT_DROPPED: Final = "toolcall_eval_export_dropped_total"
 QUEUE_MEMORY: Final = "toolcall_eval_queue_memory_bytes"
 PROCESS_MEMORY: Final = "process_memory_usage_bytes"

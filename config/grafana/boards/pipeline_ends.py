@@ -71,7 +71,7 @@ def out() -> list[Panel]:
             "Exports that failed in the minutes before each point, by signal. If they go on, check export.otlp.endpoint and the "
             "Collector behind it.",
             unit="short",
-            queries=[Query(expr=total(sidecars(metrics.EXPORT_FAILURES), STEP, metrics.SIGNAL), legend=f"{{{{{metrics.SIGNAL}}}}}")],
+            queries=[Query(expr=total(sidecars(metric(names.EXPORT_FAILURES)), STEP, metrics.SIGNAL), legend=f"{{{{{metrics.SIGNAL}}}}}")],
             stacked=True,
         ),
         graph(
@@ -79,7 +79,7 @@ def out() -> list[Panel]:
             "Verdicts as log records or spans that were given up in the minutes before each point. If there are any, they are missing in "
             "the back end for good; metrics count on.",
             unit="short",
-            queries=[Query(expr=total(sidecars(metrics.EXPORT_DROPPED), STEP, metrics.SIGNAL), legend=f"{{{{{metrics.SIGNAL}}}}}")],
+            queries=[Query(expr=total(sidecars(metric(names.EXPORT_DROPPED)), STEP, metrics.SIGNAL), legend=f"{{{{{metrics.SIGNAL}}}}}")],
             stacked=True,
         ),
         graph(

@@ -72,7 +72,7 @@ def _summary() -> list[Panel]:
             "Exports of our own metrics, logs and spans that failed. If there are any, the Collector is down or refuses: scores are "
             "missing there, and /metrics still has them.",
             unit="short",
-            expr=_zero(total(sidecars(metrics.EXPORT_FAILURES))),
+            expr=_zero(total(sidecars(metric(names.EXPORT_FAILURES)))),
             steps=BAD_ABOVE_0,
             decimals=0,
         ),
