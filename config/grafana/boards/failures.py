@@ -179,8 +179,8 @@ def _undecided() -> list[Panel]:
         ),
         matrix(
             "Revisions",
-            "Verdicts that late spans changed: a row for each first label, a column for each later one. If many passes become fails, the "
-            "first verdict falls too early: raise completion.decision_wait_after_root_received.",
+            "Verdicts given again because a span came late: a row for each first label, a column for each later one. If many passes "
+            "become fails, the first verdict falls too early: raise completion.decision_wait_after_root_received.",
             expr=total(_REVISIONS, RANGE, "toolcall_eval_label_from", "toolcall_eval_label_to"),
             rows="toolcall_eval_label_from",
             across="toolcall_eval_label_to",

@@ -1,0 +1,119 @@
+"""Every query of every panel, asked of the real Prometheus: two invented hours are in it, and what it answers is what was invented."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.prometheus import promtool, serving
+from tests.grafana.dashboards import FILES, load, panels
+from tests.prometheus.expected_health import pipeline_health
+from tests.prometheus.expected_scores import failures, verdicts
+from tests.prometheus.seeding import write_samples
+from tests.prometheus.truth import Truth
+from tests.prometheus.world import END, HOUR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tests.e2e.prometheus import Serving
+    from tests.grafana.dashboards import Json
+    from tests.prometheus.expected_scores import Panels
+    from tests.prometheus.truth import Labels, Vector
+
+pytestmark = pytest.mark.e2e
+
+STEP = 300
+"""Seconds from one point of a graph to the next, and of the window behind each."""
+
+EVERYTHING = dict.fromkeys(("service", "agent", "criteria", "evaluator", "instance"), ".*")
+EXPECTED = {"verdicts": verdicts, "failures": failures, "pipeline-health": pipeline_health}
+PANELS = [(file.stem, panel) for file in FILES for panel in panels(load(file)) if panel["datasource"]["type"] == "prometheus"]
+each_panel = pytest.mark.parametrize(("board", "panel"), [pytest.param(*one, id=f"{one[0]}: {one[1]['title']}") for one in PANELS])
+
+
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    folder = tmp_path_factory.mktemp("seeded")
+    write_samples(folder / "samples.txt")
+    promtool("tsdb", "create-blocks-from", "openmetrics", folder / "samples.txt", folder / "data")
+    with serving(folder) as prometheus:
+        yield prometheus
+
+
+@pytest.fixture(scope="module")
+def everything() -> Truth:
+    return Truth()
+
+
+def filled_in(expression: str, chosen: Mapping[str, str]) -> str:
+    """Return an expression as Grafana sends it, over the second hour."""
+    given = {**chosen, "__range": f"{HOUR}s", "__rate_interval": f"{STEP}s", "__interval": f"{STEP}s"}
+    text = re.sub(r"\$(\w+)", lambda found: given[found[1]], expression)
+    assert "$" not in text
+    return text
+
+
+def labels(series: Json) -> Labels:
+    return frozenset((key, value) for key, value in series["metric"].items() if value)
+
+
+def shown(prometheus: Serving, target: Json, chosen: Mapping[str, str]) -> Mapping[int, Vector]:
+    """Return what a query shows at each time that it is asked for."""
+    expression = filled_in(target["expr"], chosen)
+    if target.get("instant"):
+        answer = prometheus.instant(expression, at=END)
+        return {END: {labels(each): float(each["value"][1]) for each in answer}}
+    found: dict[int, dict[Labels, float]] = {at: {} for at in range(END - HOUR + STEP, END + 1, STEP)}
+    for each in prometheus.range(expression, start=min(found), end=END, step=STEP):
+        for at, value in each["values"]:
+            if not math.isnan(float(value)):
+                found[int(at)][labels(each)] = float(value)
+    return found
+
+
+def compare(prometheus: Serving, panel: Json, wanted: Panels, chosen: Mapping[str, str]) -> None:
+    expected = wanted[panel["title"]]
+    assert len(expected) == len(panel["targets"])
+    for target, want in zip(panel["targets"], expected, strict=True):
+        for at, answer in shown(prometheus, target, chosen).items():
+            right = want(at, HOUR if target.get("instant") else STEP)
+            assert {key: answer.get(key) for key in {*right, *answer}} == {
+                key: pytest.approx(right[key], rel=1e-9, abs=1e-9) if key in right else None for key in {*right, *answer}
+            }, (target["refId"], at)
+
+
+@each_panel
+def test_panel_shows_what_was_invented(seeded: Serving, everything: Truth, board: str, panel: Json) -> None:
+    compare(seeded, panel, EXPECTED[board](everything), EVERYTHING)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param({"criteria": "refund_policy", "evaluator": "ToolCallOrderEvaluator"}, id="criteria-and-evaluator"),
+        pytest.param({"agent": "forecast"}, id="agent"),
+    ],
+)
+@pytest.mark.parametrize("board", ["verdicts", "failures"])
+def test_only_what_the_reader_chose_is_shown(seeded: Serving, everything: Truth, board: str, choice: Mapping[str, str]) -> None:
+    wanted, all_ = EXPECTED[board](Truth(**choice)), EXPECTED[board](everything)
+    changed = []
+    for of, panel in PANELS:
+        if of == board:
+            compare(seeded, panel, wanted, {**EVERYTHING, **choice})
+            changed += [
+                panel["title"]
+                for some, other in zip(wanted[panel["title"]], all_[panel["title"]], strict=True)
+                if some(END, HOUR) != other(END, HOUR)
+            ]
+    assert len(changed) > 5
+
+
+@pytest.mark.parametrize("board", EXPECTED)
+def test_every_panel_has_an_expectation(everything: Truth, board: str) -> None:
+    asked = [panel["title"] for of, panel in PANELS if of == board]
+    assert sorted(EXPECTED[board](everything)) == sorted(asked)

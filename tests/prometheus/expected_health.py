@@ -1,0 +1,93 @@
+"""What each panel of *Pipeline health* has to show of the invented hours, by its title; one entry for each of its queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.prometheus.truth import LATER, above_zero, filled, quantile, ratio
+from tests.prometheus.world import COUNTED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.prometheus.truth import Truth, Vector, Wanted
+
+    Panels = Mapping[str, Sequence[Wanted]]
+
+TRANSPORT, REASON, RESULT, SIGNAL = (f"toolcall_eval_{word}" for word in ("transport", "reason", "result", "signal"))
+
+
+def gauge(name: str) -> Wanted:
+    """Return what each sidecar says at a time."""
+
+    def vector(at: int, window: int) -> Vector:
+        del window
+        values = {
+            counted.sidecar: counted.value(at)
+            for counted in COUNTED
+            if counted.name == f"toolcall_eval.{name}" and counted.name not in LATER
+        }
+        return {frozenset({("instance", f"sidecar-{sidecar}")}): value for sidecar, value in values.items() if value is not None}
+
+    return vector
+
+
+def nothing(at: int, window: int) -> Vector:
+    del at, window
+    return {}
+
+
+def none_yet(at: int, window: int) -> Vector:
+    del at, window
+    return {frozenset(): 0.0}
+
+
+def a_second(one: Wanted) -> Wanted:
+    """Return the growth of counters by the second, as ``rate`` does: what begins inside the window is not told."""
+    return lambda at, window: {key: value / window for key, value in one(at, window).items()}
+
+
+def pipeline_health(truth: Truth) -> Panels:
+    def grown(name: str, *by: str, **where: str) -> Wanted:
+        return truth.grown(f"toolcall_eval_{name}_total", *by, **where)
+
+    def told(name: str) -> Wanted:
+        return filled(grown(name))
+
+    def together(*names: str) -> Wanted:
+        return lambda at, window: {frozenset(): sum(told(name)(at, window)[frozenset()] for name in names)}
+
+    def times(name: str, *fractions: float) -> list[Wanted]:
+        return [quantile(fraction, truth.grown(f"toolcall_eval_{name}_seconds_bucket", "le")) for fraction in fractions]
+
+    return {
+        "Spans received": [told("spans_received")],
+        "Refused requests": [told("requests_refused")],
+        "Rejected and dropped spans": [together("spans_rejected", "spans_dropped", "spans_shed")],
+        "Partial traces": [ratio(grown("traces_decided", toolcall_eval_completeness="partial"), grown("traces_decided"))],
+        "Failed exports": [told("export_failures")],
+        "Series that overflowed": [none_yet],
+        "Received, by transport": [a_second(truth.risen("toolcall_eval_spans_received_total", TRANSPORT))],
+        "What became of received spans": [
+            a_second(truth.risen(f"toolcall_eval_spans_{fate}_total"))
+            for fate in ("relevant", "ignored", "duplicate", "conflict", "rejected")
+        ],
+        "Refused, by reason": [grown("requests_refused", TRANSPORT, REASON)],
+        "Lost spans": [grown(f"spans_{fate}") for fate in ("dropped", "shed", "rejected")],
+        "Log records": [grown(f"log_records_{fate}") for fate in ("joined", "ignored", "dropped")],
+        "Rejected spans by reason": [above_zero(grown("spans_rejected", REASON))],
+        "Open traces": [gauge("traces.active")],
+        "Completion triggers": [grown("traces_decided", "toolcall_eval_trigger")],
+        "Lag: from root to verdict": times("decision_delay", 0.5, 0.95),
+        "Late spans": [grown("spans_late", TRANSPORT)],
+        "Age of late spans": times("late_span_age", 0.5, 0.95),
+        "Time to judge a trace": times("evaluation_duration", 0.5, 0.99),
+        "Memory": [gauge("traces.memory"), gauge("queue.memory"), nothing],
+        "Queue to be passed on": [gauge("forward.queue")],
+        "Passed on": [grown("forward_requests", RESULT)],
+        "Journal": [gauge("journal.size")],
+        "Export failures": [grown("export_failures", SIGNAL)],
+        "Dropped on export": [grown("export_dropped", SIGNAL)],
+        "Criteria reloads": [grown("criteria_reloads", RESULT)],
+        "Faults": [grown(name) for name in ("failures", "journal_failures", "journal_damaged", "journal_discarded")],
+    }
