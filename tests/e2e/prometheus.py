@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Json = Mapping[str, Any]
+    Labels = frozenset[tuple[str, str]]
 
 SCRAPE_SECONDS = 15
 
@@ -65,6 +66,11 @@ class Serving:
         """Return the series that an expression is over a time."""
         found: Sequence[Json] = self.ask("query_range", query=expression, start=start, end=end, step=step)["result"]
         return found
+
+
+def vector(answer: Sequence[Json]) -> Mapping[Labels, float]:
+    """Return the series of an instant answer with their values, empty labels left out."""
+    return {frozenset((key, value) for key, value in each["metric"].items() if value): float(each["value"][1]) for each in answer}
 
 
 @contextmanager

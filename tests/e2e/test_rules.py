@@ -1,17 +1,26 @@
-"""promtool takes the rules, and their unit tests pass."""
+"""promtool takes the rules, their unit tests pass, and over the invented hours each alert has the cause that was invented."""
 
 from __future__ import annotations
 
+import re
 import shutil
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.prometheus import promtool
-from tests.prometheus.rules import FILES, FOLDER, UNIT_TESTS
+from tests.e2e.prometheus import promtool, vector
+from tests.prometheus.expected_alerts import causes
+from tests.prometheus.rules import FILES, FOLDER, UNIT_TESTS, rules
+from tests.prometheus.truth import LATER, Truth
+from tests.prometheus.world import END
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from tests.e2e.prometheus import Serving
+    from tests.prometheus.truth import Vector
 
 pytestmark = pytest.mark.e2e
 
@@ -41,3 +50,31 @@ def test_unit_tests_of_the_rules_can_fail(tmp_path: Path, said: str, instead: st
     alerts.write_text(text.replace(said, instead), encoding="utf-8")
     with pytest.raises(AssertionError, match="FAILED"):
         promtool("test", "rules", tmp_path / "tests" / "rules.yaml")
+
+
+RECORDED = {rule["record"]: rule["expr"] for rule in rules(FILES[0])}
+ALERTS = {rule["alert"]: rule["expr"] for rule in rules(FILES[1])}
+
+NOT_YET = {"ToolCallCriteriaRejected"} if LATER else set()
+
+
+def written_out(expression: str) -> str:
+    """Return an expression with what is recorded in place of the names it is recorded under, since blocks hold no recordings."""
+    return re.sub(r"\b\w+:\w+:\w+\b", lambda found: f"({written_out(RECORDED[found[0]])})", expression)
+
+
+@cache
+def caused() -> Mapping[str, Vector]:
+    return causes(Truth(), END)
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_alert_has_the_cause_that_was_invented(seeded: Serving, alert: str) -> None:
+    answer = vector(seeded.instant(written_out(ALERTS[alert]), at=END))
+    assert answer == {labels: pytest.approx(value, rel=1e-9) for labels, value in caused()[alert].items()}
+
+
+def test_most_alerts_have_a_cause_and_some_have_none() -> None:
+    assert set(caused()) == set(ALERTS)
+    quiet = {alert for alert, cause in caused().items() if not cause}
+    assert quiet - NOT_YET == {"ToolCallSpansLost", "ToolCallSeriesOverflow", "ToolCallFaults"}

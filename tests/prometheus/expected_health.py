@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.prometheus.truth import LATER, above_zero, filled, quantile, ratio
+from tests.prometheus.truth import LATER, Quantile, above_zero, filled, ratio
 from tests.prometheus.world import COUNTED
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def pipeline_health(truth: Truth) -> Panels:
         return lambda at, window: {frozenset(): sum(told(name)(at, window)[frozenset()] for name in names)}
 
     def times(name: str, *fractions: float) -> list[Wanted]:
-        return [quantile(fraction, truth.grown(f"toolcall_eval_{name}_seconds_bucket", "le")) for fraction in fractions]
+        return [Quantile(fraction=fraction, buckets=truth.grown(f"toolcall_eval_{name}_seconds_bucket", "le")) for fraction in fractions]
 
     return {
         "Spans received": [told("spans_received")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.prometheus.truth import above_zero, filled, less, quantile, ratio
+from tests.prometheus.truth import Quantile, above_zero, filled, less, ratio
 from tests.prometheus.world import HOUR
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def verdicts(truth: Truth) -> Panels:
         "Inconclusive": [ratio(truth.grown(EVALUATIONS, **INCONCLUSIVE), truth.grown(EVALUATIONS))],
         "Verdicts": [truth.grown(EVALUATIONS)],
         "Pass rate against the period before": [passed(), an_hour_before(passed())],
-        "Scores that most traces reach": [quantile(0.1, buckets), quantile(0.5, buckets), mean()],
+        "Scores that most traces reach": [Quantile(fraction=0.1, buckets=buckets), Quantile(fraction=0.5, buckets=buckets), mean()],
         "Distribution of scores": [buckets],
         **of(EVALUATOR, "evaluator"),
         **of(AGENT, "agent"),
@@ -101,7 +101,7 @@ def failures(truth: Truth) -> Panels:
         "By tool and kind of mismatch": [truth.grown(EXPECTATIONS, TOOL, RESULT, **missed)],
         "Tools that fail most often": [worst(above_zero(share(TOOL)), 10, lowest=False)],
         "Mismatches over time": [truth.grown(EXPECTATIONS, RESULT, **missed)],
-        "Failing scores": [quantile(fraction, failing) for fraction in (0.9, 0.5, 0.1)],
+        "Failing scores": [Quantile(fraction=fraction, buckets=failing) for fraction in (0.9, 0.5, 0.1)],
         "Worst criteria": [worst(passed(CRITERIA), 10, lowest=True)],
         "Failed verdicts by criteria": [truth.grown(COUNT, CRITERIA, **FAIL)],
         "Inconclusive by reason": [above_zero(truth.grown("toolcall_eval_doubts_total", REASON))],

@@ -32,9 +32,9 @@ SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*?)\})? (?P<value>\S+)(?: # 
 class Seeded:
     """A sidecar at a time that is set."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, began: float = BEGIN) -> None:
         self.name = name
-        self.now = BEGIN
+        self.now = int(began)
         self.aggregator = Aggregator(Resource.create({"service.name": "otel-toolcall-eval"}), clock=lambda: self.now * 1_000_000_000)
         self.aggregator.source = self
         self.emitter = MetricsEmitter(self.aggregator)

@@ -177,11 +177,22 @@ def ratio(part: Wanted, whole: Wanted, *, zero: bool = True) -> Wanted:
     return vector
 
 
-def quantile(fraction: float, buckets: Wanted) -> Wanted:
-    """Return a quantile of a histogram whose growth is given by ``le``: linear within a bucket, from 0 in the first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantile:
+    """A quantile of a histogram whose growth is given by ``le``: linear within a bucket, from 0 in the first."""
 
-    def vector(at: int, window: int) -> Vector:
-        found = sorted((float(dict(labels)["le"]), count) for labels, count in buckets(at, window).items())
+    fraction: float
+    buckets: Wanted
+
+    def __call__(self, at: int, window: int) -> Vector:
+        return self.of(self.fraction, at, window)
+
+    def ends(self, at: int, window: int) -> tuple[Vector, Vector]:
+        """Return it a hair below and a hair above: where it falls on the edge of a bucket, rounding says which."""
+        return self.of(self.fraction - 1e-9, at, window), self.of(self.fraction + 1e-9, at, window)
+
+    def of(self, fraction: float, at: int, window: int) -> Vector:
+        found = sorted((float(dict(labels)["le"]), count) for labels, count in self.buckets(at, window).items())
         if not found or found[-1][1] == 0:
             return {}
         rank = fraction * found[-1][1]
@@ -192,8 +203,6 @@ def quantile(fraction: float, buckets: Wanted) -> Wanted:
             if upto >= rank:
                 return {NOTHING: low if math.isinf(high) else low + (high - low) * (rank - below) / (upto - below)}
         return {}
-
-    return vector
 
 
 def less(one: Wanted, other: Wanted) -> Wanted:

@@ -22,6 +22,9 @@ END = BEGIN + 2 * HOUR
 LATER_SIDECAR = BEGIN + HOUR + 20 * 60
 """When one more sidecar starts, with one more service, amid the second hour."""
 
+CRITERIA_CHANGED = BEGIN + HOUR + 10 * 60
+SERVICE_CHANGED = BEGIN + HOUR + 30 * 60
+
 COUNT, ORDER, ARGS, OUTPUT = (f"ToolCall{kind}Evaluator" for kind in ("Count", "Order", "Args", "Output"))
 MISMATCHES = {
     COUNT: (Outcome.WRONG_COUNT, Outcome.MISSING),
@@ -105,7 +108,9 @@ BILLING = (("invoice_checks", ARGS, ("look_up", "post") * 10),)
 
 AGENTS = (
     # A new version of the criteria came amid the second hour, and most runs fail it.
-    Agent(sidecar="a", service="order-desk", name="refunds", every=47, checks=REFUNDS, meets=0.97, meets_later=0.35, later=BEGIN + 4500),
+    Agent(
+        sidecar="a", service="order-desk", name="refunds", every=47, checks=REFUNDS, meets=0.97, meets_later=0.35, later=CRITERIA_CHANGED
+    ),
     Agent(sidecar="a", service="travel", name="forecast", every=95, checks=FORECAST, meets=0.95, meets_later=0.9, later=BEGIN + HOUR),
     Agent(sidecar="a", service="travel", name=None, every=410, checks=FORECAST, meets=0.85, meets_later=0.85),
     # Twenty expectations each: all but one of them met is no perfect score.
@@ -156,7 +161,7 @@ def _runs() -> tuple[Run, ...]:
 RUNS = _runs()
 
 _GRPC, _HTTP = ("transport", "grpc"), ("transport", "http")
-_LAST = END - 15 * 60
+_LAST = END - 14 * 60
 
 
 def _sidecar(name: str, since: int = BEGIN) -> list[Counted]:
@@ -188,10 +193,6 @@ def _sidecar(name: str, since: int = BEGIN) -> list[Counted]:
     ]
 
 
-CRITERIA_CHANGED = BEGIN + 4500
-SERVICE_CHANGED = BEGIN + 5400
-
-
 def _version(of: str, name: str, version: str, *, since: int = BEGIN, until: int = END + 1) -> Counted:
     """Return what names a version; services and criteria of sidecar a."""
     key = {"service": "service.name", "criteria": "criteria"}[of]
@@ -211,7 +212,7 @@ COUNTED = (
     # It receives spans and judges none.
     Counted(sidecar="c", name="toolcall_eval.spans.received", attributes=(_GRPC,), first=50, more=10),
     Counted(sidecar="c", name="toolcall_eval.traces.active", first=7),
-    # What went wrong in the last quarter of an hour, for the first time ever.
+    # What went wrong in the last fourteen minutes, for the first time ever.
     Counted(
         sidecar="a",
         name="toolcall_eval.requests.refused",

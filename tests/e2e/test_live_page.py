@@ -1,0 +1,152 @@
+"""A page that is scraped: exemplars lead to traces, rules are evaluated, and OTLP gives the same answers as a scrape."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics.export import MetricExportResult
+
+from otel_toolcall_eval.emission.collection import Collection
+from tests.e2e.processes import until
+from tests.e2e.prometheus import serving, vector
+from tests.e2e.test_dashboards import EVERYTHING, filled_in
+from tests.grafana.dashboards import FOLDER, load, panels
+from tests.prometheus.rules import FILES
+from tests.prometheus.seeding import Seeded
+from tests.prometheus.world import RUNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.e2e.prometheus import Json, Serving
+
+pytestmark = pytest.mark.e2e
+
+
+@contextmanager
+def shown(sidecar: Seeded) -> Iterator[str]:
+    """Serve a sidecar's page; yields the address."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = sidecar.page.render(self.headers.get("accept", ""))
+            self.send_response(200)
+            self.send_header("content-type", page.content_type)
+            self.send_header("content-length", str(len(page.body)))
+            self.end_headers()
+            self.wfile.write(page.body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def emitted(number: int = 60) -> Seeded:
+    """Return a sidecar whose clock is the machine's, after some runs."""
+    sidecar = Seeded("a", began=time.time())
+    for place, run in enumerate(RUNS[:number], 1):
+        sidecar.emit(run, place)
+    sidecar.now = int(time.time())
+    return sidecar
+
+
+def queries(board: str) -> Iterator[tuple[str, Json]]:
+    for panel in panels(load(FOLDER / f"{board}.json")):
+        for target in panel["targets"]:
+            if "expr" in target:
+                yield panel["title"], target
+
+
+def ask(prometheus: Serving, target: Json) -> dict[frozenset[tuple[str, str]], float]:
+    found = vector(prometheus.instant(filled_in(target["expr"], EVERYTHING), at=time.time()))
+    return {frozenset(labels): value for labels, value in found.items()}
+
+
+def test_dots_of_the_dashboards_are_the_judged_traces(tmp_path: Path) -> None:
+    sidecar = emitted()
+    with shown(sidecar) as address, serving(tmp_path, scraped=[address]) as prometheus:
+        span = {"start": time.time() - 600, "end": time.time() + 600}
+
+        def exemplars(target: Json) -> list[Json]:
+            answer = prometheus.ask("query_exemplars", query=filled_in(target["expr"], EVERYTHING), **span)
+            return [exemplar | {"series": found["seriesLabels"]} for found in answer for exemplar in found["exemplars"]]
+
+        asking = [(title, target) for board in ("verdicts", "failures") for title, target in queries(board) if target.get("exemplar")]
+        assert {title for title, _ in asking} >= {"Distribution of scores", "Failing scores", "Mean score by agent"}
+        for title, target in asking:
+            until(partial(_any, exemplars, target), title)
+            for found in exemplars(target):
+                run = RUNS[int(found["labels"]["trace_id"], 16) - 1]
+                series = found["series"]
+                (judged,) = [one for one in run.verdicts if one.evaluator == series["gen_ai_evaluation_name"]]
+                assert judged.score == pytest.approx(float(found["value"]))
+                assert series["gen_ai_evaluation_score_label"] == judged.label.value
+                assert series.get("gen_ai_agent_name") == run.agent
+                if title == "Failing scores":
+                    assert judged.label.value == "fail"
+
+
+def test_rules_are_evaluated_without_a_fault_and_alerts_are_in_whole_sentences(tmp_path: Path) -> None:
+    sidecar = emitted()
+    hurried = []
+    for file in FILES:
+        hurried.append(tmp_path / file.name)
+        text = re.sub(r"interval: \dm", "interval: 1s", file.read_text(encoding="utf-8"))
+        hurried[-1].write_text(text, encoding="utf-8")
+    with shown(sidecar) as address, serving(tmp_path, scraped=[address], rule_files=hurried) as prometheus:
+
+        def rules() -> list[Json]:
+            return [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
+
+        until(lambda: "unknown" not in {rule["health"] for rule in rules()} != set(), "every rule")
+        assert [(rule["name"], rule["lastError"]) for rule in rules() if rule["health"] != "ok"] == []
+        until(lambda: bool(prometheus.get("alerts")["alerts"]), "an alert")
+        for alert in prometheus.get("alerts")["alerts"]:
+            told = " ".join(alert["annotations"].values())
+            assert "<no value>" not in told
+            assert "{{" not in told
+            assert alert["annotations"]["description"].endswith(".")
+
+
+def test_what_comes_by_otlp_gives_the_same_answers_as_what_is_scraped(tmp_path: Path) -> None:
+    sidecar = emitted()
+    (tmp_path / "pushed").mkdir()
+    with shown(sidecar) as address, serving(tmp_path, scraped=[address]) as scraped, serving(tmp_path / "pushed") as pushed:
+        exporter = OTLPMetricExporter(endpoint=f"http://{pushed.address}/api/v1/otlp/v1/metrics")
+        assert exporter.export(Collection(sidecar.aggregator).collect()) is MetricExportResult.SUCCESS
+        exporter.shutdown()
+        until(lambda: bool(scraped.instant("up == 1", at=time.time())), "a scrape")
+        answered = 0
+        for board in ("verdicts", "failures"):
+            for title, target in queries(board):
+                one, other = ask(scraped, target), ask(pushed, target)
+                # A bucket's bound is written 1.0 by a scrape, and 1 by OTLP; Grafana reads it as a number.
+                assert {_as_number(labels): value for labels, value in one.items()} == {
+                    _as_number(labels): pytest.approx(value, nan_ok=True) for labels, value in other.items()
+                }, title
+                answered += bool(one)
+        assert answered > 25
+
+
+def _any(ask_: Callable[[Json], list[Json]], target: Json) -> bool:
+    return bool(ask_(target))
+
+
+def _as_number(labels: frozenset[tuple[str, str]]) -> str:
+    return json.dumps(sorted((key, str(float(value)) if key == "le" else value) for key, value in labels))
