@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.grafana.dashboards import FILES, load, panels
+from tests.grafana.dashboards import FILES, FOLDER, load, panels
 from tests.prometheus.expected_health import pipeline_health
 from tests.prometheus.expected_scores import failures, verdicts
 from tests.prometheus.truth import Quantile, Truth
-from tests.prometheus.world import END, HOUR
+from tests.prometheus.world import BEGIN, CRITERIA_CHANGED, END, HOUR, RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ def everything() -> Truth:
 
 def filled_in(expression: str, chosen: Mapping[str, str]) -> str:
     """Return an expression as Grafana sends it, over the second hour."""
-    given = {**chosen, "__range": f"{HOUR}s", "__rate_interval": f"{STEP}s", "__interval": f"{STEP}s"}
+    given = {"__range": f"{HOUR}s", "__rate_interval": f"{STEP}s", **chosen}
     text = re.sub(r"\$(\w+)", lambda found: given[found[1]], expression)
     assert "$" not in text
     return text
@@ -86,6 +86,7 @@ def test_panel_shows_what_was_invented(seeded: Serving, everything: Truth, board
     [
         pytest.param({"criteria": "refund_policy", "evaluator": "ToolCallOrderEvaluator"}, id="criteria-and-evaluator"),
         pytest.param({"agent": "forecast"}, id="agent"),
+        pytest.param({"service": "travel"}, id="service"),
     ],
 )
 @pytest.mark.parametrize("board", ["verdicts", "failures"])
@@ -107,3 +108,30 @@ def test_only_what_the_reader_chose_is_shown(seeded: Serving, everything: Truth,
 def test_every_panel_has_an_expectation(everything: Truth, board: str) -> None:
     asked = [panel["title"] for of, panel in PANELS if of == board]
     assert sorted(EXPECTED[board](everything)) == sorted(asked)
+
+
+@pytest.mark.parametrize("board", EXPECTED)
+def test_marks_stand_where_versions_changed_and_nowhere_else(seeded: Serving, board: str) -> None:
+    marks = {}
+    for mark in load(FOLDER / f"{board}.json")["annotations"]["list"]:
+        expression = filled_in(mark["expr"], EVERYTHING | {"__interval": "60s"})
+        for series in seeded.range(expression, start=BEGIN, end=END, step=60):
+            marks[frozenset(series["metric"].values())] = [int(at) for at, _ in series["values"]]
+    (travelled,) = [min(run.at for run in RUNS if run.service == "travel" and run.version == "1.5")]
+    assert marks == {frozenset({"refund_policy", "2"}): [CRITERIA_CHANGED], frozenset({"travel", "1.5"}): [-(-travelled // 60) * 60]}
+
+
+@pytest.mark.parametrize("board", EXPECTED)
+def test_readers_can_choose_what_there_is(seeded: Serving, board: str) -> None:
+    there = {
+        "service": {run.service for run in RUNS if run.verdicts},
+        "agent": {run.agent for run in RUNS if run.agent},
+        "criteria": {judged.criteria for run in RUNS for judged in run.verdicts},
+        "evaluator": {judged.evaluator for run in RUNS for judged in run.verdicts},
+        "instance": {"sidecar-a", "sidecar-b", "sidecar-c"},
+    }
+    for variable in load(FOLDER / f"{board}.json")["templating"]["list"]:
+        if variable["type"] == "query":
+            series, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]).groups()  # type: ignore[union-attr]
+            found = seeded.instant(f"group by ({label}) (last_over_time({filled_in(series, EVERYTHING)}[1h]))", at=END)
+            assert {one["metric"][label] for one in found if one["metric"]} == there[variable["name"]]

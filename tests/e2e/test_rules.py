@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.prometheus import promtool, vector
 from tests.prometheus.expected_alerts import causes
 from tests.prometheus.rules import FILES, FOLDER, UNIT_TESTS, rules
-from tests.prometheus.truth import LATER, Truth
+from tests.prometheus.truth import Truth
 from tests.prometheus.world import END
 
 if TYPE_CHECKING:
@@ -55,8 +55,6 @@ def test_unit_tests_of_the_rules_can_fail(tmp_path: Path, said: str, instead: st
 RECORDED = {rule["record"]: rule["expr"] for rule in rules(FILES[0])}
 ALERTS = {rule["alert"]: rule["expr"] for rule in rules(FILES[1])}
 
-NOT_YET = {"ToolCallCriteriaRejected"} if LATER else set()
-
 
 def written_out(expression: str) -> str:
     """Return an expression with what is recorded in place of the names it is recorded under, since blocks hold no recordings."""
@@ -77,4 +75,4 @@ def test_alert_has_the_cause_that_was_invented(seeded: Serving, alert: str) -> N
 def test_most_alerts_have_a_cause_and_some_have_none() -> None:
     assert set(caused()) == set(ALERTS)
     quiet = {alert for alert, cause in caused().items() if not cause}
-    assert quiet - NOT_YET == {"ToolCallSpansLost", "ToolCallSeriesOverflow", "ToolCallFaults"}
+    assert quiet == {"ToolCallSpansLost", "ToolCallSeriesOverflow", "ToolCallFaults"}

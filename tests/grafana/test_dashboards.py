@@ -12,9 +12,10 @@ import pytest
 from boards.__main__ import BOARDS
 from boards.metrics import metric
 from boards.variables import CHOSEN
-from otel_toolcall_eval.emission import forward_names, names
+from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.instrument import Kind
 from otel_toolcall_eval.emission.prometheus_names import label_name
+from otel_toolcall_eval.emission.recording import OBSERVED, RECORDED
 from tests.grafana.dashboards import FILES, FOLDER, load, panels, rows, values
 
 if TYPE_CHECKING:
@@ -33,17 +34,6 @@ SOURCES = {
     ("tempo", "${tempo}"),
     ("jaeger", "${jaeger}"),
     ("datasource", "-- Dashboard --"),  # another panel's results, no data source of anybody's
-}
-
-NOT_YET = {
-    "toolcall_eval_criteria_info",
-    "toolcall_eval_criteria_reloads_total",
-    "toolcall_eval_criteria_version",
-    "toolcall_eval_queue_memory_bytes",
-    "toolcall_eval_service_info",
-    "toolcall_eval_service_name",
-    "toolcall_eval_service_version",
-    "process_memory_usage_bytes",
 }
 
 
@@ -160,15 +150,15 @@ def test_every_metric_and_label_is_one_that_is_emitted(board: Json) -> None:
     told = set(re.findall(r"\b(?:gen_ai|toolcall_eval|process)_\w+", re.sub(r'"[^"]*"', "", expressions)))
     metrics = {_sample(instrument, name) for instrument in _INSTRUMENTS for name in _suffixes(instrument.kind)}
     labels = {label_name(attribute.name) for instrument in _INSTRUMENTS for attribute in instrument.attributes}
-    assert told - metrics - labels - NOT_YET == set()
+    assert told - metrics - labels == set()
 
 
 def test_chosen_filters_name_attributes_of_the_score() -> None:
     labels = {label_name(attribute.name) for attribute in names.SCORE.attributes}
-    assert set(re.findall(r"(\w+)=~", CHOSEN)) - NOT_YET <= labels
+    assert set(re.findall(r"(\w+)=~", CHOSEN)) <= labels
 
 
-_INSTRUMENTS = (*names.RECORDED, *names.OBSERVED, *forward_names.FORWARD_RECORDED, *forward_names.FORWARD_OBSERVED)
+_INSTRUMENTS = (*RECORDED, *OBSERVED)
 
 
 def _suffixes(kind: Kind) -> tuple[str, ...]:

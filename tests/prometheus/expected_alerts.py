@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 OBJECTIVE = 0.95
-CRITERIA = "toolcall_eval_criteria"
+JUDGED = ("toolcall_eval_service_name", "toolcall_eval_criteria")
 SIDECAR = ("job", "instance")
 REASON, SIGNAL, TRANSPORT = "toolcall_eval_reason", "toolcall_eval_signal", "toolcall_eval_transport"
 
 
 def causes(truth: Truth, at: int) -> Mapping[str, Vector]:
     """Return the vector of each alert's expression."""
-    scored = truth.grown("gen_ai_evaluation_score_count", CRITERIA)
-    failed = ratio(truth.grown("gen_ai_evaluation_score_count", CRITERIA, gen_ai_evaluation_score_label="fail"), scored)
+    scored = truth.grown("gen_ai_evaluation_score_count", *JUDGED)
+    failed = ratio(truth.grown("gen_ai_evaluation_score_count", *JUDGED, gen_ai_evaluation_score_label="fail"), scored)
 
     def burning(budgets: float, long: int, short: int, *, least: int) -> Vector:
         most = min(budgets * (1 - OBJECTIVE), 0.9)
         return {
-            criteria: value
-            for criteria, value in failed(at, long).items()
-            if value > most and failed(at, short).get(criteria, 0) > most and scored(at, long)[criteria] >= least
+            judged: value
+            for judged, value in failed(at, long).items()
+            if value > most and failed(at, short).get(judged, 0) > most and scored(at, long)[judged] >= least
         }
 
     def grown(name: str, minutes: int, *by: str, **where: str) -> Vector:

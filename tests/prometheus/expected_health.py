@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.prometheus.truth import LATER, Quantile, above_zero, filled, ratio
+from tests.prometheus.truth import Quantile, above_zero, filled, ratio
 from tests.prometheus.world import COUNTED
 
 if TYPE_CHECKING:
@@ -22,19 +22,10 @@ def gauge(name: str) -> Wanted:
 
     def vector(at: int, window: int) -> Vector:
         del window
-        values = {
-            counted.sidecar: counted.value(at)
-            for counted in COUNTED
-            if counted.name == f"toolcall_eval.{name}" and counted.name not in LATER
-        }
+        values = {counted.sidecar: counted.value(at) for counted in COUNTED if counted.name == name}
         return {frozenset({("instance", f"sidecar-{sidecar}")}): value for sidecar, value in values.items() if value is not None}
 
     return vector
-
-
-def nothing(at: int, window: int) -> Vector:
-    del at, window
-    return {}
 
 
 def none_yet(at: int, window: int) -> Vector:
@@ -76,16 +67,16 @@ def pipeline_health(truth: Truth) -> Panels:
         "Lost spans": [grown(f"spans_{fate}") for fate in ("dropped", "shed", "rejected")],
         "Log records": [grown(f"log_records_{fate}") for fate in ("joined", "ignored", "dropped")],
         "Rejected spans by reason": [above_zero(grown("spans_rejected", REASON))],
-        "Open traces": [gauge("traces.active")],
+        "Open traces": [gauge("toolcall_eval.traces.active")],
         "Completion triggers": [grown("traces_decided", "toolcall_eval_trigger")],
         "Lag: from root to verdict": times("decision_delay", 0.5, 0.95),
         "Late spans": [grown("spans_late", TRANSPORT)],
         "Age of late spans": times("late_span_age", 0.5, 0.95),
         "Time to judge a trace": times("evaluation_duration", 0.5, 0.99),
-        "Memory": [gauge("traces.memory"), gauge("queue.memory"), nothing],
-        "Queue to be passed on": [gauge("forward.queue")],
+        "Memory": [gauge("toolcall_eval.traces.memory"), gauge("toolcall_eval.queue.memory"), gauge("process.memory.usage")],
+        "Queue to be passed on": [gauge("toolcall_eval.forward.queue")],
         "Passed on": [grown("forward_requests", RESULT)],
-        "Journal": [gauge("journal.size")],
+        "Journal": [gauge("toolcall_eval.journal.size")],
         "Export failures": [grown("export_failures", SIGNAL)],
         "Dropped on export": [grown("export_dropped", SIGNAL)],
         "Criteria reloads": [grown("criteria_reloads", RESULT)],

@@ -6,6 +6,7 @@ So no name, label or bucket stands here: what a dashboard asks for is found only
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.resources import Resource
@@ -14,6 +15,7 @@ from otel_toolcall_eval.emission.aggregator import Aggregator
 from otel_toolcall_eval.emission.collection import Collection
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.openmetrics import OPENMETRICS, MetricsPage
+from otel_toolcall_eval.model import trace as model
 from otel_toolcall_eval.model.score import Label
 from tests.emission.reports import judged_span, report, score, verdict
 from tests.prometheus.world import BEGIN, COUNTED, END, LATER_SIDECAR, RUNS, SCRAPE
@@ -42,7 +44,7 @@ class Seeded:
 
     def counts(self) -> Mapping[CountKey, int | float]:
         mine = [(counted, counted.value(self.now)) for counted in COUNTED if counted.sidecar == self.name]
-        return {(counted.name, counted.attributes): value for counted, value in mine if value is not None}
+        return {**self.emitter.counts(), **{(counted.name, counted.attributes): value for counted, value in mine if value is not None}}
 
     def emit(self, run: Run, number: int) -> None:
         """Emit what came of a run: its report, and the revision with the late span that made it necessary."""
@@ -67,9 +69,10 @@ def report_of(run: Run, number: int, *, revised: Label | None = None) -> TraceRe
     verdicts = [_verdict(judged) for judged in run.verdicts]
     if revised is not None:
         verdicts[0] = verdict(revised, evaluator=run.verdicts[0].evaluator, criteria=run.verdicts[0].criteria)
+    service = model.Resource(attributes={"service.name": run.service, "service.version": run.version})
     return report(
         *verdicts,
-        span=judged_span(trace_id=number.to_bytes(16), span_id=number.to_bytes(8)),
+        span=replace(judged_span(trace_id=number.to_bytes(16), span_id=number.to_bytes(8)), resource=service),
         agent=run.agent,
         trigger=run.trigger,
         doubts=run.doubts,

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import TypeAlias
 
-from otel_toolcall_eval.emission.names import OBSERVED
 from otel_toolcall_eval.model.score import Label
 from tests.prometheus.world import BEGIN, COUNTED, LATER_SIDECAR, RUNS, SCRAPE, Run
 
@@ -36,8 +35,12 @@ AGE_BOUNDS = _bounds("1.0 5.0 10.0 30.0 60.0 120.0 300.0 600.0 1800.0 3600.0 +In
 DURATION_BOUNDS = _bounds("1e-05 2.5e-05 5e-05 0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.05 0.1 1.0 +Inf")
 EVALUATION_SECONDS = 0.0002  # of each report that is made by hand
 AGENT = "gen_ai_agent_name"
-NAMES = {"evaluator": "gen_ai_evaluation_name", "criteria": "toolcall_eval_criteria", "agent": AGENT}
-LATER = {f"toolcall_eval.{name}" for name in ("criteria.reloads", "queue.memory")} - {item.name for item in OBSERVED}
+NAMES = {
+    "service": "toolcall_eval_service_name",
+    "evaluator": "gen_ai_evaluation_name",
+    "criteria": "toolcall_eval_criteria",
+    "agent": AGENT,
+}
 
 
 @dataclass(slots=True)
@@ -88,7 +91,7 @@ class Truth:
         for run in RUNS:
             self._decided(run)
         for counted in COUNTED:
-            if counted.name not in LATER and not counted.name.endswith((".active", ".memory", ".queue", ".size", ".info")):
+            if not counted.name.endswith((".active", ".memory", ".queue", ".size", ".info", ".usage")):
                 name = f"{counted.name.replace('.', '_')}_total"
                 labels = {f"toolcall_eval_{word}": text for word, text in counted.attributes}
                 self._add(name, labels, counted.sidecar, counted.since, counted.first)
@@ -96,11 +99,12 @@ class Truth:
                     self._add(name, labels, counted.sidecar, minute, counted.more)
 
     def _decided(self, run: Run) -> None:
+        service = {"toolcall_eval_service_name": run.service}
         fate = {"toolcall_eval_trigger": run.trigger.value, "toolcall_eval_completeness": "partial" if run.doubts else "complete"}
         self._add("toolcall_eval_traces_decided_total", fate, run.sidecar, run.at)
         self._observe("toolcall_eval_decision_delay_seconds", DELAY_BOUNDS, {}, run, run.waited)
         if not run.verdicts:
-            self._add("toolcall_eval_traces_unbound_total", fate, run.sidecar, run.at)
+            self._add("toolcall_eval_traces_unbound_total", fate | service, run.sidecar, run.at)
             return
         self._observe("toolcall_eval_evaluation_duration_seconds", DURATION_BOUNDS, {}, run, EVALUATION_SECONDS)
         for one in run.verdicts:
@@ -111,13 +115,13 @@ class Truth:
                 "toolcall_eval_trigger": run.trigger.value,
                 "toolcall_eval_completeness": "partial" if one.doubts else "complete",
             }
-            self._add("toolcall_eval_evaluations_total", name | criteria | label | how, run.sidecar, run.at)
+            self._add("toolcall_eval_evaluations_total", name | criteria | service | label | how, run.sidecar, run.at)
             for doubt in one.doubts:
                 reason = {"toolcall_eval_reason": doubt.value}
-                self._add("toolcall_eval_doubts_total", name | criteria | reason, run.sidecar, run.at)
+                self._add("toolcall_eval_doubts_total", name | criteria | service | reason, run.sidecar, run.at)
             if one.label is not Label.INCONCLUSIVE:
                 agent = {} if run.agent is None else {"gen_ai_agent_name": run.agent}
-                self._observe("gen_ai_evaluation_score", SCORE_BOUNDS, name | criteria | label | agent, run, one.score)
+                self._observe("gen_ai_evaluation_score", SCORE_BOUNDS, name | criteria | service | label | agent, run, one.score)
             for tool, outcome in one.outcomes:
                 met = {"gen_ai_tool_name": tool, "toolcall_eval_result": outcome.value}
                 self._add("toolcall_eval_expectations_total", name | met, run.sidecar, run.at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.emission import names, operation_names
 from otel_toolcall_eval.emission.instrument import Kind
 from otel_toolcall_eval.emission.prometheus_names import family_name, label_name
 
@@ -25,9 +25,9 @@ EVALUATOR: Final = label_name(names.EVALUATION_NAME.name)
 LABEL: Final = label_name(names.SCORE_LABEL.name)
 AGENT: Final = label_name(names.AGENT_NAME.name)
 CRITERIA: Final = label_name(names.CRITERIA.name)
-CRITERIA_VERSION: Final = "toolcall_eval_criteria_version"
-SERVICE: Final = "toolcall_eval_service_name"
-SERVICE_VERSION: Final = "toolcall_eval_service_version"
+CRITERIA_VERSION: Final = label_name(operation_names.CRITERIA_VERSION.name)
+SERVICE: Final = label_name(names.JUDGED_SERVICE.name)
+SERVICE_VERSION: Final = label_name(operation_names.JUDGED_SERVICE_VERSION.name)
 TOOL: Final = label_name(names.TOOL_NAME.name)
 RESULT: Final = label_name(names.RESULT.name)
 REASON: Final = label_name(names.REASON.name)
@@ -38,8 +38,5 @@ SIGNAL: Final = label_name(names.SIGNAL.name)
 OVERFLOW: Final = "otel_metric_overflow"
 
 SCORE: Final = metric(names.SCORE)
-CRITERIA_INFO: Final = "toolcall_eval_criteria_info"
-SERVICE_INFO: Final = "toolcall_eval_service_info"
-RELOADS: Final = "toolcall_eval_criteria_reloads_total"
-QUEUE_MEMORY: Final = "toolcall_eval_queue_memory_bytes"
-PROCESS_MEMORY: Final = "process_memory_usage_bytes"
+CRITERIA_INFO: Final = metric(operation_names.CRITERIA_INFO)
+SERVICE_INFO: Final = metric(operation_names.SERVICE_INFO)

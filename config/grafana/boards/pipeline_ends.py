@@ -9,7 +9,7 @@ from boards.metrics import metric
 from boards.panels import Query, graph
 from boards.promql import STEP, total
 from boards.variables import sidecars
-from otel_toolcall_eval.emission import forward_names, names
+from otel_toolcall_eval.emission import forward_names, names, operation_names
 
 if TYPE_CHECKING:
     from boards.board import Panel
@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 def room() -> list[Panel]:
     """Return what memory and disk are taken by."""
     # Others export the memory of their processes under the same name.
-    ours = f"{sidecars(metrics.PROCESS_MEMORY)} and on (job, instance) {metric(names.TRACES_ACTIVE)}"
-    memory = ((sidecars(metric(names.TRACES_MEMORY)), "open traces"), (sidecars(metrics.QUEUE_MEMORY), "queue"), (ours, "process"))
+    ours = f"{sidecars(metric(operation_names.PROCESS_MEMORY))} and on (job, instance) {metric(names.TRACES_ACTIVE)}"
+    memory = (
+        (sidecars(metric(names.TRACES_MEMORY)), "open traces"),
+        (sidecars(metric(operation_names.QUEUE_MEMORY)), "queue"),
+        (ours, "process"),
+    )
     return [
         graph(
             "Memory",
@@ -87,7 +91,11 @@ def out() -> list[Panel]:
             "Times that criteria files were read again, loaded or rejected. If one is rejected, the old criteria are still in force: "
             "otel-toolcall-eval check names what is wrong with the files.",
             unit="short",
-            queries=[Query(expr=total(sidecars(metrics.RELOADS), STEP, metrics.RESULT), legend=f"{{{{{metrics.RESULT}}}}}")],
+            queries=[
+                Query(
+                    expr=total(sidecars(metric(operation_names.CRITERIA_RELOADS)), STEP, metrics.RESULT), legend=f"{{{{{metrics.RESULT}}}}}"
+                )
+            ],
         ),
         graph(
             "Faults",
