@@ -25,7 +25,7 @@ CORE_VALUES := errors model
 WHOLE_PERCENT := 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e check bench serve lint types architecture readme install-check dashboards examples coverage lowest fuzz clean
+.PHONY: help demo test e2e check bench serve lint types architecture readme install-check dashboards pictures examples coverage lowest fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,7 +41,7 @@ test: $(DEV) ## run all tests and hold the coverage
 	@COVERAGE_FILE=$(COVERAGE) $(PY) -m pytest -q -n $(JOBS) --cov --cov-context=test --cov-report= --junit-xml=$(BUILD)/tests.xml
 	@$(MAKE) --no-print-directory coverage
 
-e2e: $(DEV) ## run real senders and the Collector against a sidecar (needs go, node, npm and their registries; the first time some minutes)
+e2e: $(DEV) ## run real senders, the Collector and Prometheus with what we emit (needs go, node, npm and their registries; the first time some minutes)
 	@$(PY) -m tests.e2e.toolchain
 	@$(PY) -m pytest -q -n $(JOBS) -m e2e --junit-xml=$(BUILD)/e2e.xml tests/e2e
 
@@ -79,6 +79,10 @@ install-check: $(DEV) ## build the wheel, install it into empty environments, lo
 
 dashboards: $(DEV) ## write config/grafana/dashboards anew from their code in config/grafana/boards
 	@PYTHONPATH=config/grafana $(PY) -m boards
+
+pictures: $(DEV) ## draw the pictures of the dashboards anew (needs go and its registry, for Prometheus)
+	@$(PY) -m tests.e2e.toolchain
+	@$(PY) -m tests.e2e.pictures
 
 examples: $(DEV) $(EXAMPLES)/.ready ## run the agents of config/examples, each in its framework (the first time needs a package registry)
 	@$(PY) -m pytest -q -m examples tests/examples tests/test_auto.py

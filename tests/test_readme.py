@@ -86,7 +86,7 @@ def test_nothing_is_left_out() -> None:
     assert len(PYTHON) == 5
     assert len(COMMANDS) == 1
     files = {block["note"] for block in BLOCKS if block["kind"] == "file"}
-    assert files == {"policy.yaml", "sidecar.yaml", "test_agent.py", "traces.jsonl"}
+    assert files == {"policy.yaml", "prometheus.yml", "sidecar.yaml", "test_agent.py", "traces.jsonl"}
 
 
 def test_settings_that_are_shown_let_others_in_only_with_a_token_and_encrypted(folder: Path) -> None:

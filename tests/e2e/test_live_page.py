@@ -22,7 +22,7 @@ from tests.e2e.test_dashboards import EVERYTHING, filled_in
 from tests.grafana.dashboards import FOLDER, load, panels
 from tests.prometheus.rules import FILES
 from tests.prometheus.seeding import Seeded
-from tests.prometheus.world import RUNS
+from tests.prometheus.world import RUNS, trace_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,6 +80,7 @@ def ask(prometheus: Serving, target: Json) -> dict[frozenset[tuple[str, str]], f
 
 def test_dots_of_the_dashboards_are_the_judged_traces(tmp_path: Path) -> None:
     sidecar = emitted()
+    runs = {trace_id(number).hex(): run for number, run in enumerate(RUNS, 1)}
     with shown(sidecar) as address, serving(tmp_path, scraped=[address]) as prometheus:
         span = {"start": time.time() - 600, "end": time.time() + 600}
 
@@ -92,7 +93,7 @@ def test_dots_of_the_dashboards_are_the_judged_traces(tmp_path: Path) -> None:
         for title, target in asking:
             until(partial(_any, exemplars, target), title)
             for found in exemplars(target):
-                run = RUNS[int(found["labels"]["trace_id"], 16) - 1]
+                run = runs[found["labels"]["trace_id"]]
                 series = found["series"]
                 (judged,) = [one for one in run.verdicts if one.evaluator == series["gen_ai_evaluation_name"]]
                 assert judged.score == pytest.approx(float(found["value"]))

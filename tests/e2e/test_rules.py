@@ -14,6 +14,7 @@ from tests.prometheus.expected_alerts import causes
 from tests.prometheus.rules import FILES, FOLDER, UNIT_TESTS, rules
 from tests.prometheus.truth import Truth
 from tests.prometheus.world import END
+from tests.test_readme import BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +51,14 @@ def test_unit_tests_of_the_rules_can_fail(tmp_path: Path, said: str, instead: st
     alerts.write_text(text.replace(said, instead), encoding="utf-8")
     with pytest.raises(AssertionError, match="FAILED"):
         promtool("test", "rules", tmp_path / "tests" / "rules.yaml")
+
+
+def test_prometheus_takes_the_configuration_that_readme_shows(tmp_path: Path) -> None:
+    (block,) = [block["body"] for block in BLOCKS if block["note"] == "prometheus.yml"]
+    (tmp_path / "prometheus.yml").write_text(block, encoding="utf-8")
+    (tmp_path / "config").symlink_to(FOLDER.parent)
+    told = promtool("check", "config", tmp_path / "prometheus.yml")
+    assert "2 rule files found" in told
 
 
 RECORDED = {rule["record"]: rule["expr"] for rule in rules(FILES[0])}

@@ -77,12 +77,13 @@ def test_panels_do_not_overlap_and_stay_on_the_grid(board: Json) -> None:
 
 
 @each_board
-def test_no_gap_is_left_beside_a_panel(board: Json) -> None:
+def test_no_gap_is_left_between_panels(board: Json) -> None:
     widths: Counter[int] = Counter()
     for panel in board["panels"]:
         for row in range(panel["gridPos"].get("y", 0), panel["gridPos"].get("y", 0) + panel["gridPos"]["h"]):
             widths[row] += panel["gridPos"]["w"]
     assert {row: width for row, width in widths.items() if width != 24} == {}
+    assert sorted(widths) == list(range(max(widths) + 1))
 
 
 @each_board

@@ -6,6 +6,7 @@ Everything is drawn from one seed, so it is the same on every machine.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from random import Random
 
 from otel_toolcall_eval.model.score import Label, Outcome
@@ -131,6 +132,11 @@ def _verdict(draw: Random, check: tuple[str, str, tuple[str, ...]], meets: float
     outcomes = tuple((tool, Outcome.MATCHED if draw.random() < meets else draw.choice(MISMATCHES[evaluator])) for tool in tools)
     passed = all(outcome is Outcome.MATCHED for _, outcome in outcomes)
     return Judged(criteria=criteria, evaluator=evaluator, label=Label.PASS if passed else Label.FAIL, outcomes=outcomes)
+
+
+def trace_id(number: int) -> bytes:
+    """Return the ID of the trace of the run of this number, counted from 1."""
+    return sha256(number.to_bytes(4)).digest()[:16]
 
 
 def _runs() -> tuple[Run, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
@@ -63,6 +63,7 @@ class Board:
         for variable in content["templating"]["list"]:  # the SDK gives every variable the settings of those that are intervals
             for setting in ("auto", "auto_count", "auto_min"):
                 variable.pop(setting, None)
+        _close_up(content["panels"])
         return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
     def _built(self) -> model.Dashboard:
@@ -94,6 +95,16 @@ class Board:
                 for panel in panels:
                     board.with_panel(panel)
         return board.build()
+
+
+def _close_up(panels: Sequence[dict[str, Any]]) -> None:
+    """Move up what stands below folded rows, for whose panels the SDK leaves room."""
+    folded = 0
+    for panel in panels:
+        hidden = panel.get("panels") or ()
+        for each in (panel, *hidden):
+            each["gridPos"]["y"] = each["gridPos"].get("y", 0) - folded
+        folded += max((each["gridPos"]["h"] for each in hidden), default=0)
 
 
 def _others() -> build.DashboardLink:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from boards import metrics
 from boards.board import Board, Row
-from boards.panels import BAD_ABOVE_0, BAD_FROM_10, GOOD_FROM_90, NEUTRAL, Query, bars, graph, matrix, number
+from boards.panels import BAD_ABOVE_0, BAD_FROM_10, GOOD_FROM_90, NEUTRAL_BARS, Query, bars, graph, matrix, number
 from boards.promql import RANGE, STEP, quantile, select, share, total
 from boards.traces import exemplars, jaeger_search, tempo_search
 from boards.variables import CHOSEN, OF_CRITERIA, OF_EVALUATOR, OF_SERVICE, data_sources, scores
@@ -167,7 +167,7 @@ def _undecided() -> list[Panel]:
             "see late spans on Pipeline health. If overload or evicted appear, the sidecar needs more room.",
             unit="short",
             query=Query(expr=f"sort_desc({total(_DOUBTS, RANGE, metrics.REASON)} > 0)", legend=f"{{{{{metrics.REASON}}}}}"),
-            steps=NEUTRAL,
+            steps=NEUTRAL_BARS,
         ),
         graph(
             "Inconclusive over time",
@@ -191,7 +191,7 @@ def _undecided() -> list[Panel]:
             "toolcall_eval.criteria in its resource.",
             unit="short",
             query=Query(expr=f"topk(10, {total(_UNBOUND, RANGE, metrics.SERVICE)} > 0)", legend=f"{{{{{metrics.SERVICE}}}}}"),
-            steps=NEUTRAL,
+            steps=NEUTRAL_BARS,
         ),
     ]
 

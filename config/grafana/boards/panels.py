@@ -30,6 +30,7 @@ BAD_FROM_10: Final[Steps] = ((None, "green"), (0.1, "orange"), (0.3, "red"))
 BAD_ABOVE_0: Final[Steps] = ((None, "green"), (1e-9, "red"))
 SINKING_IS_BAD: Final[Steps] = ((None, "red"), (-0.05, "orange"), (-0.01, "text"), (0.01, "green"))
 NEUTRAL: Final[Steps] = ((None, "text"),)
+NEUTRAL_BARS: Final[Steps] = ((None, "blue"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +49,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table: its title, where its values come from, and their unit."""
+    """A column of a table: its title, where its values come from, and how they are written."""
 
     title: str
     expr: str
     unit: str
+    decimals: int
 
 
 def number(
@@ -126,7 +128,8 @@ def columns(
     panel = rows_and_columns().sort_by([common.TableSortByFieldState().display_name(sort).desc(falling)])
     for position, column in enumerate(of):
         panel.with_target(_instant(column.expr, _REF_IDS[position]).format(PromQueryFormat.TABLE))
-        panel.override_by_name(column.title, [model.DynamicConfigValue(id_val="unit", value=column.unit)])
+        settings = {"unit": column.unit, "decimals": column.decimals}
+        panel.override_by_name(column.title, [model.DynamicConfigValue(id_val=name, value=value) for name, value in settings.items()])
     values = {f"Value #{_REF_IDS[position]}" if len(of) > 1 else "Value": column.title for position, column in enumerate(of)}
     order = {label: 0, **{name: position + 1 for position, name in enumerate(values)}}
     panel.with_transformation(_transformation("merge"))
@@ -138,7 +141,7 @@ def columns(
 
 def matrix(title: str, description: str, *, expr: str, rows: str, across: str, width: int = 12) -> table.Panel:
     """Return a table with a row for each value of one label and a column for each of another."""
-    panel = rows_and_columns().with_target(_instant(expr, "A").format(PromQueryFormat.TABLE))
+    panel = rows_and_columns().with_target(_instant(expr, "A").format(PromQueryFormat.TABLE)).decimals(0)
     panel.with_transformation(_transformation("groupingToMatrix", columnField=across, rowField=rows, valueField="Value", emptyValue="null"))
     return _framed(panel, title, description, "short", width=width, height=8)
 
@@ -155,6 +158,7 @@ def bars(
         .reduce_options(_last())
         .no_value("none")
         .min(0)
+        .decimals(1 if unit == "percentunit" else 0)
         .thresholds(_thresholds(steps))
     )
     if most is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from boards import metrics
 from boards.board import Board, Row
 from boards.metrics import metric
-from boards.panels import BAD_ABOVE_0, BAD_FROM_10, NEUTRAL, Query, bars, graph, number
+from boards.panels import BAD_ABOVE_0, BAD_FROM_10, NEUTRAL_BARS, Query, bars, graph, number
 from boards.pipeline_ends import out, room
 from boards.promql import RANGE, STEP, quantile, select, share, total
 from boards.variables import OF_INSTANCE, data_sources, instances, sidecars
@@ -158,7 +158,7 @@ def _intake() -> list[Panel]:
                 expr=f"sort_desc({total(sidecars(metric(names.SPANS_REJECTED)), RANGE, metrics.REASON)} > 0)",
                 legend=f"{{{{{metrics.REASON}}}}}",
             ),
-            steps=NEUTRAL,
+            steps=NEUTRAL_BARS,
         ),
     ]
 
