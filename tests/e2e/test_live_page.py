@@ -15,20 +15,26 @@ import pytest
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.sdk.metrics.export import MetricExportResult
 
+from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from otel_toolcall_eval.emission.collection import Collection
+from tests.e2e.judged import Judged
+from tests.e2e.ports import held_ports
 from tests.e2e.processes import until
 from tests.e2e.prometheus import serving, vector
+from tests.e2e.senders import PYTHON, sending
 from tests.e2e.test_dashboards import EVERYTHING, filled_in
 from tests.grafana.dashboards import FOLDER, load, panels
 from tests.prometheus.rules import FILES
 from tests.prometheus.seeding import Seeded
 from tests.prometheus.world import RUNS, trace_id
+from tests.sidecar_process import running_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.e2e.prometheus import Json, Serving
+    from tests.e2e.traffic import Recorded
 
 pytestmark = pytest.mark.e2e
 
@@ -151,3 +157,29 @@ def _any(ask_: Callable[[Json], list[Json]], target: Json) -> bool:
 
 def _as_number(labels: frozenset[tuple[str, str]]) -> str:
     return json.dumps(sorted((key, str(float(value)) if key == "le" else value) for key, value in labels))
+
+
+def test_scores_of_a_real_sidecar_are_on_the_dashboards_within_some_scrapes(recorded: Recorded, tmp_path: Path) -> None:
+    judged = Judged()
+    with (
+        held_ports(2) as (grpc, http),
+        running_sidecar("--criteria", str(EVALUATIONS), "--grpc", grpc, "--http", http, quiet="0s") as running,
+        serving(tmp_path, scraped=[http]) as prometheus,
+        sending(PYTHON[0], grpc=grpc, http=http, runs=recorded.file, folder=tmp_path, whole=True, most=6) as at_work,
+    ):
+        judged.wait_for(running, 6)
+        sent = at_work.stop()
+        expected = [score for run in sent.runs.values() for _, score in recorded.verdicts[run].values()]
+        scores = [score for score in expected if score is not None]
+        panel = {title: target for board in ("verdicts", "pipeline-health") for title, target in queries(board)}
+        # The first scrape after the verdicts may be the first that there is: what it says has grown all the same.
+        until(lambda: sum(ask(prometheus, panel["Verdicts"]).values()) == len(expected), "all verdicts")
+        (mean,) = ask(prometheus, panel["Mean score"]).values()
+        assert mean == pytest.approx(sum(scores) / len(scores))
+        (received,) = ask(prometheus, panel["Spans received"]).values()
+        assert received == sum(sent.spans.values())
+        marks = load(FOLDER / "verdicts.json")["annotations"]["list"]
+        assert all(
+            not vector(prometheus.instant(filled_in(mark["expr"], EVERYTHING | {"__interval": "60s"}), at=time.time())) for mark in marks
+        )
+        judged.finish(running)

@@ -135,7 +135,7 @@ def lowest_sender() -> tuple[str, ...]:
     return tuple(f"{each[1]}=={each[2]}" for each in found if each is not None)
 
 
-GO = (("go", "Go 1.26 or newer"),)
+GO = (("go", "Go 1.26.7 or newer, or one that may fetch it"),)
 NPM = (("node", "Node.js 20.6 or newer"), ("npm", "npm, which comes with Node.js"))
 COLLECTOR = Product(
     name="collector",
