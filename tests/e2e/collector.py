@@ -40,16 +40,20 @@ class Collecting:
 
 
 @contextmanager
-def collecting(folder: Path, *, exporters: Mapping[str, Config], traces: Sequence[str] = ()) -> Iterator[Collecting]:
+def collecting(
+    folder: Path, *, exporters: Mapping[str, Config], traces: Sequence[str] = (), of_metrics: Mapping[str, Config] | None = None
+) -> Iterator[Collecting]:
     """Run a Collector that takes OTLP and hands it on.
 
     Args:
         folder: for its configuration.
         exporters: to which everything goes.
         traces: processors of its pipeline of traces; those of logs and metrics have none.
+        of_metrics: exporters that take metrics alone.
     """
     with held_ports(3) as (grpc, http, health):
         pipeline = {"receivers": ["otlp"], "exporters": list(exporters)}
+        metrics = {"receivers": ["otlp"], "exporters": [*exporters, *(of_metrics or {})]}
         config = {
             "receivers": {"otlp": {"protocols": {"grpc": {"endpoint": grpc}, "http": {"endpoint": http}}}},
             # Short waits: the tests wait for what comes of them. A trace is handed on whole.
@@ -57,12 +61,12 @@ def collecting(folder: Path, *, exporters: Mapping[str, Config], traces: Sequenc
                 "groupbytrace": {"wait_duration": "100ms", "num_traces": 10_000},
                 "batch": {"timeout": "50ms", "send_batch_size": 64},
             },
-            "exporters": exporters,
+            "exporters": {**exporters, **(of_metrics or {})},
             "extensions": {"health_check": {"endpoint": health}},
             "service": {
                 "extensions": ["health_check"],
                 "telemetry": {"logs": {"encoding": "json", "level": "info", "sampling": {"enabled": False}}, "metrics": {"level": "none"}},
-                "pipelines": {"traces": {**pipeline, "processors": list(traces)}, "logs": pipeline, "metrics": pipeline},
+                "pipelines": {"traces": {**pipeline, "processors": list(traces)}, "logs": pipeline, "metrics": metrics},
             },
         }
         file = folder / "collector.json"

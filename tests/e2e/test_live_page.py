@@ -17,6 +17,7 @@ from opentelemetry.sdk.metrics.export import MetricExportResult
 
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from otel_toolcall_eval.emission.collection import Collection
+from tests.e2e.collector import collecting
 from tests.e2e.judged import Judged
 from tests.e2e.ports import held_ports
 from tests.e2e.processes import until
@@ -131,24 +132,62 @@ def test_rules_are_evaluated_without_a_fault_and_alerts_are_in_whole_sentences(t
             assert alert["annotations"]["description"].endswith(".")
 
 
+def push(sidecar: Seeded, endpoint: str) -> None:
+    """Send a sidecar's metrics by OTLP."""
+    exporter = OTLPMetricExporter(endpoint=endpoint)
+    assert exporter.export(Collection(sidecar.aggregator).collect()) is MetricExportResult.SUCCESS
+    exporter.shutdown()
+
+
+def hold_equal(one: Serving, other: Serving) -> None:
+    """Hold that two give every score panel the same answer."""
+    answered = 0
+    for board in ("verdicts", "failures"):
+        for title, target in queries(board):
+            answer = ask(one, target)
+            # A bucket's bound is written 1.0 by a scrape, and 1 by OTLP; Grafana reads it as a number.
+            assert {_as_number(labels): value for labels, value in answer.items()} == {
+                _as_number(labels): pytest.approx(value, nan_ok=True) for labels, value in ask(other, target).items()
+            }, title
+            answered += bool(answer)
+    assert answered > 25
+
+
+def is_there(prometheus: Serving) -> bool:
+    return bool(prometheus.instant("gen_ai_evaluation_score_count", at=time.time()))
+
+
 def test_what_comes_by_otlp_gives_the_same_answers_as_what_is_scraped(tmp_path: Path) -> None:
     sidecar = emitted()
     (tmp_path / "pushed").mkdir()
     with shown(sidecar) as address, serving(tmp_path, scraped=[address]) as scraped, serving(tmp_path / "pushed") as pushed:
-        exporter = OTLPMetricExporter(endpoint=f"http://{pushed.address}/api/v1/otlp/v1/metrics")
-        assert exporter.export(Collection(sidecar.aggregator).collect()) is MetricExportResult.SUCCESS
-        exporter.shutdown()
-        until(lambda: bool(scraped.instant("up == 1", at=time.time())), "a scrape")
-        answered = 0
-        for board in ("verdicts", "failures"):
-            for title, target in queries(board):
-                one, other = ask(scraped, target), ask(pushed, target)
-                # A bucket's bound is written 1.0 by a scrape, and 1 by OTLP; Grafana reads it as a number.
-                assert {_as_number(labels): value for labels, value in one.items()} == {
-                    _as_number(labels): pytest.approx(value, nan_ok=True) for labels, value in other.items()
-                }, title
-                answered += bool(one)
-        assert answered > 25
+        push(sidecar, f"http://{pushed.address}/api/v1/otlp/v1/metrics")
+        until(lambda: is_there(scraped), "a scrape")
+        hold_equal(scraped, pushed)
+
+
+def test_what_comes_through_a_collector_gives_the_same_answers_with_the_same_traces(tmp_path: Path) -> None:
+    sidecar = emitted()
+    (tmp_path / "behind").mkdir()
+    with held_ports(1) as (page,):
+        exporter = {"endpoint": page, "enable_open_metrics": True}
+        with (
+            shown(sidecar) as address,
+            serving(tmp_path, scraped=[address]) as scraped,
+            collecting(tmp_path, exporters={"nop": {}}, of_metrics={"prometheus": exporter}) as collector,
+            serving(tmp_path / "behind", scraped=[page]) as behind,
+        ):
+            push(sidecar, f"http://{collector.http}/v1/metrics")
+            until(lambda: is_there(scraped) and is_there(behind), "both scrapes")
+            hold_equal(scraped, behind)
+            span = {"start": time.time() - 600, "end": time.time() + 600}
+
+            def traces(prometheus: Serving) -> set[str]:
+                answer = prometheus.ask("query_exemplars", query="gen_ai_evaluation_score_bucket", **span)
+                return {exemplar["labels"]["trace_id"] for found in answer for exemplar in found["exemplars"]}
+
+            until(lambda: traces(scraped) == traces(behind) != set(), "the same exemplars")
+            collector.stop()
 
 
 def _any(ask_: Callable[[Json], list[Json]], target: Json) -> bool:

@@ -25,6 +25,7 @@ import (
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/prometheusexporter"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/healthcheckextension"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/processor/groupbytraceprocessor"
 )
@@ -58,7 +59,7 @@ func factories() (otelcol.Factories, error) {
 		return made, err
 	}
 	if made.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](
-		otlpexporter.NewFactory(), otlphttpexporter.NewFactory(), fileexporter.NewFactory(),
+		otlpexporter.NewFactory(), otlphttpexporter.NewFactory(), fileexporter.NewFactory(), prometheusexporter.NewFactory(),
 		debugexporter.NewFactory(), nopexporter.NewFactory(),
 	); err != nil {
 		return made, err
