@@ -47,7 +47,7 @@ def causes(truth: Truth, at: int) -> Mapping[str, Vector]:
         "ToolCallExportFailing": grown("export_failures", 5, SIGNAL),
         "ToolCallExportDropped": grown("export_dropped", 15, SIGNAL),
         "ToolCallSeriesOverflow": {},
-        "ToolCallCriteriaRejected": grown("criteria_reloads", 30, toolcall_eval_result="rejected"),
+        "ToolCallCriteriaRejected": _rejected_last(truth, at),
         "ToolCallFaults": {**grown("journal_damaged", 15), **grown("journal_failures", 15), **grown("failures", 15)},
     }
 
@@ -62,3 +62,18 @@ def _lag(buckets: Wanted, at: int) -> Vector:
 
     sidecars = {frozenset(pair for pair in labels if pair[0] != "le") for labels in grown}
     return {sidecar: waited for sidecar in sidecars if (waited := seconds(sidecar)) > 120}
+
+
+def _rejected_last(truth: Truth, at: int) -> Vector:
+    """Return when criteria were last rejected by a sidecar, to five minutes, where they were not loaded since."""
+
+    def last(result: str) -> Vector:
+        growth = above_zero(truth.grown("toolcall_eval_criteria_reloads_total", *SIDECAR, toolcall_eval_result=result))
+        found: dict[Labels, float] = {}
+        for minute in range(at - at % MINUTE, at - DAY, -MINUTE):
+            for sidecar in growth(minute, 5 * MINUTE):
+                found.setdefault(sidecar, float(minute))
+        return found
+
+    loaded = last("loaded")
+    return {sidecar: when for sidecar, when in last("rejected").items() if when > loaded.get(sidecar, 0)}
