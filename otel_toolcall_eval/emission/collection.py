@@ -66,7 +66,11 @@ class Collection:
         self._observed: Mapping[tuple[str, Key], float] = {}
 
     def collect(self) -> MetricsData:
-        """Return all that there is: what was recorded, and the counts of one moment. Exemplars are handed out once."""
+        """Return all that there is: what was recorded, and the counts of one moment.
+
+        A sum since the start comes with the newest exemplar of each bucket, again and again: a Collector shows on its page those of the
+        last export alone, and who scrapes it would miss them. A sum since the last export comes with what is new.
+        """
         aggregator = self._aggregator
         now_unix_ns = aggregator.clock()
         metrics = [*self._recorded(now_unix_ns), *self._counted(now_unix_ns)]
@@ -88,14 +92,14 @@ class Collection:
                     shown = state.since(earlier)
                     if not shown.total and not any(shown.counts):
                         continue  # nothing came: a delta says nothing of it
-                exemplars = [_exemplar(value, occasion) for value, occasion in state.exemplars if self._is_new(occasion)]
+                exemplars = [_exemplar(value, occasion) for value, occasion in state.exemplars if self._is_shown(occasion, delta=delta)]
                 points.append(_point(instrument, OVERFLOW if key is None else dict(key), shown, (start, now_unix_ns), exemplars))
             if points:
                 metrics.append(_metric(instrument, points, self._temporality.of_recorded))
         return metrics
 
-    def _is_new(self, occasion: Occasion) -> bool:
-        return occasion.span.is_valid and occasion.unix_ns >= self._last_unix_ns
+    def _is_shown(self, occasion: Occasion, *, delta: bool) -> bool:
+        return occasion.span.is_valid and (not delta or occasion.unix_ns >= self._last_unix_ns)
 
     def _counted(self, now_unix_ns: int) -> list[Metric]:
         source = self._aggregator.source

@@ -132,8 +132,8 @@ def test_deltas_count_since_the_last_export(held: Held, temporality: Temporality
     assert _distribution(_metrics(page)).count == 3
 
 
-def test_exemplar_is_the_newest_of_its_bucket_and_handed_out_once_to_each_reader(held: Held) -> None:
-    collections = Collection(held.aggregator), Collection(held.aggregator)
+def test_exemplar_is_the_newest_of_its_bucket_and_comes_again_with_sums_since_the_start(held: Held) -> None:
+    collections = [Collection(held.aggregator, temporality) for temporality in (Temporality.CUMULATIVE, Temporality.DELTA)]
     for value in (0.51, 0.55, 0.95):
         held.clock.now_ns += 1
         held.score(value)
@@ -141,8 +141,12 @@ def test_exemplar_is_the_newest_of_its_bucket_and_handed_out_once_to_each_reader
     for collection in collections:
         exemplars = _distribution(_metrics(collection)).exemplars
         assert [(one.value, one.time_unix_nano, one.trace_id, one.span_id) for one in exemplars] == [(0.55, 102, 7, 9), (0.95, 103, 7, 9)]
-        held.clock.now_ns += 1
-        assert _distribution(_metrics(collection)).exemplars == []
+    held.clock.now_ns += 1
+    held.score(0.1)
+    assert [[one.value for one in _distribution(_metrics(collection)).exemplars] for collection in collections] == [
+        [0.55, 0.95, 0.1],
+        [0.1],
+    ]
 
 
 def test_without_a_span_there_is_no_exemplar(held: Held) -> None:
