@@ -1,4 +1,4 @@
-"""Builds what the end-to-end tests run beside us: the Collector, Prometheus, JavaScript senders, the lowest Python SDK, Grafana's schema.
+"""Builds what the end-to-end tests run beside us: Collector, Prometheus, Jaeger, JavaScript senders, lowest Python SDK, Grafana's schema.
 
 ``python -m tests.e2e.toolchain`` builds all that is not there yet, under ``.build/e2e``, each in a folder that is named after a hash of
 what it is made of; tests only look there. Versions are pinned by each ``go.sum`` and ``package-lock.json`` here and by ``pyproject.toml``.
@@ -106,6 +106,11 @@ def _build_prometheus(folder: Path) -> None:
     _run(*GO_BUILD, "-tags=remove_all_sd", "-o", f"{folder}/", *programs, cwd=HERE / "prometheus")
 
 
+def _build_jaeger(folder: Path) -> None:
+    # Without its pages for browsers, which are not in the module; its API is what is asked.
+    _run(*GO_BUILD, "-o", str(folder / "jaeger"), "github.com/jaegertracing/jaeger/cmd/jaeger", cwd=HERE / "jaeger")
+
+
 def _build_grafana_schema(folder: Path) -> None:
     _npm(folder, HERE / "grafana")
     options = ("--path", "schema.ts", "--type", "Shapes", "--tsconfig", "tsconfig.json", "--no-type-check", "--expose", "none")
@@ -149,6 +154,12 @@ PROMETHEUS = Product(
     sources=tuple(HERE / "prometheus" / name for name in ("go.mod", "go.sum")),
     build=_build_prometheus,
 )
+JAEGER = Product(
+    name="jaeger",
+    tools=GO,
+    sources=tuple(HERE / "jaeger" / name for name in ("go.mod", "go.sum")),
+    build=_build_jaeger,
+)
 GRAFANA_SCHEMA = Product(
     name="grafana-schema",
     tools=NPM,
@@ -162,7 +173,7 @@ NODE = Product(
     build=_build_node,
 )
 LOWEST_SDK = Product(name="sdk-lowest", tools=(), sources=(), build=_build_lowest_sdk, pins=lowest_sender())
-PRODUCTS = (COLLECTOR, PROMETHEUS, NODE, GRAFANA_SCHEMA, LOWEST_SDK)
+PRODUCTS = (COLLECTOR, PROMETHEUS, JAEGER, NODE, GRAFANA_SCHEMA, LOWEST_SDK)
 
 
 def main(products: Iterable[Product] = PRODUCTS) -> int:
