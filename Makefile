@@ -60,9 +60,10 @@ coverage: $(DEV) ## hold the coverage of the last `make test`
 
 check: lint types architecture readme install-check ## all checks but the tests: style, types, rooms, README, a fresh install
 
-lint: $(DEV) ## style and format of code and Dockerfile
+lint: $(DEV) ## style and format of code, YAML and Dockerfile
 	@$(PY) -m ruff check --quiet
 	@$(PY) -m ruff format --check --quiet
+	@$(PY) -m yamllint --strict .
 	@if [ -x $(VENV)/bin/hadolint ]; then $(VENV)/bin/hadolint Dockerfile; else echo "lint: no hadolint for this machine; Dockerfile is held by its tests only"; fi
 
 types: $(DEV) ## types, strictly
