@@ -8,7 +8,8 @@ import pytest
 from otel_toolcall_eval.extraction.dialect_parser import parse_dialects
 from otel_toolcall_eval.extraction.extractor import Extractor
 from otel_toolcall_eval.model.tool_call import ContentState
-from otel_toolcall_eval.settings.dialect_file import USER_PRIORITY, compile_pattern, default_extractor, shipped_dialects
+from otel_toolcall_eval.settings.dialect_file import USER_PRIORITY, default_extractor, shipped_dialects
+from otel_toolcall_eval.settings.patterns import compile_pattern
 from tests.extraction.recordings import cases, plain, spans_of
 
 if TYPE_CHECKING:
