@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.accounts import AllCounts
 from otel_toolcall_eval.binding import CRITERIA_ATTRIBUTE
-from otel_toolcall_eval.emission.attributes import ExplainValues
 from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo
 from otel_toolcall_eval.emission.events import EventsEmitter
 from otel_toolcall_eval.emission.judged_root import with_verdicts, write_verdicts
@@ -21,7 +20,7 @@ from otel_toolcall_eval.sources.span_processor import SpanSource
 from otel_toolcall_eval.sources.watching import WatchedTraces
 from otel_toolcall_eval.sources.wrapped_next import SafeNext, WrappedNext
 from otel_toolcall_eval.suppression import suppressed_instrumentation
-from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline
+from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline, explain_of
 from otel_toolcall_eval.worker import Worker
 
 if TYPE_CHECKING:
@@ -69,13 +68,13 @@ def build_in_process(
         return worker.pipeline.traces.is_open(trace_id)
 
     emit = settings.emit
-    values = ExplainValues(settings.show_values.value)
+    explain = explain_of(settings)
     safe_next = None if following is None else SafeNext(following)
     keeper = None
     if safe_next is not None and emit.spans:
         keeper = RootKeeper(
             safe_next.on_end,
-            partial(with_verdicts, values=values),
+            partial(with_verdicts, explain=explain),
             is_open=is_open,
             quiet=suppressed_instrumentation,
             budget_seconds=settings.root_budget_ns / SECOND_NS,
@@ -86,7 +85,7 @@ def build_in_process(
     events = EventsEmitter(
         logger_provider if emit.events else None,
         tracer_provider if emit.spans else None,
-        explain_values=values,
+        explain=explain,
         judged_span_is_remote=False,
         roots=keeper,
     )
@@ -113,5 +112,5 @@ def build_in_process(
     logs = LogSource(worker, projection=lambda: worker.pipeline.projection, refused=worker.refuse, own_scope=OWN_SCOPE)
     worker.attach(source)
     worker.start()
-    wrapped = None if safe_next is None else WrappedNext(source, keeper, safe_next, write=partial(write_verdicts, values=values))
+    wrapped = None if safe_next is None else WrappedNext(source, keeper, safe_next, write=partial(write_verdicts, explain=explain))
     return InProcess(source=source, logs=logs, worker=worker, wrapped=wrapped, keeper=keeper)

@@ -13,7 +13,7 @@ from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.assembly.log_store import LogLimits
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
-from otel_toolcall_eval.emission.attributes import ExplainValues
+from otel_toolcall_eval.emission.attributes import Explain, ExplainValues
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.console import ConsoleEmitter
 from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo, CriteriaReloads
@@ -33,6 +33,7 @@ from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_crite
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource
 from otel_toolcall_eval.settings.dialect_file import build_extractor
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
+from otel_toolcall_eval.values.redaction import Redactor
 from otel_toolcall_eval.wiring_forwarding import build_client, build_forwarder
 from otel_toolcall_eval.worker import Worker
 
@@ -180,7 +181,7 @@ def build_sidecar(
         telemetry.outlets.get(Signal.LOGS),
         telemetry.outlets.get(Signal.TRACES),
         resource=telemetry.resource,
-        explain_values=ExplainValues(settings.show_values.value),
+        explain=explain_of(settings),
         roots=forwarder if settings.forward.attach_to_root else None,
     )
     emitters: list[Emitter] = [emitter for emitter in (metrics, events, console) if emitter is not None]
@@ -218,6 +219,13 @@ def build_sidecar(
     )
 
 
+def explain_of(settings: Settings) -> Explain:
+    """Return what explanations show."""
+    redact = settings.redact
+    redactor = Redactor(keys=redact.keys, patterns=redact.patterns, defaults=redact.defaults)
+    return Explain(values=ExplainValues(settings.show_values.value), redactor=redactor)
+
+
 def build_journal(settings: Settings, emitters: Sequence[Emitter]) -> SqliteJournal | None:
     """Open the journal, if there is to be one; raises SettingsError if its file can't be had."""
     if settings.journal.path is None:
@@ -235,7 +243,7 @@ def build_console(form: str, settings: Settings) -> ConsoleEmitter | None:
     """Return an emitter that writes to standard output as ``text`` or ``json``; None for ``off``."""
     if form == "off":
         return None
-    return ConsoleEmitter(_write_line, as_json=form == "json", explain_values=ExplainValues(settings.show_values.value))
+    return ConsoleEmitter(_write_line, as_json=form == "json", explain=explain_of(settings))
 
 
 def _write_line(line: str) -> None:

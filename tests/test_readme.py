@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.values.redaction import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,13 +87,19 @@ def test_nothing_is_left_out() -> None:
     assert len(PYTHON) == 5
     assert len(COMMANDS) == 1
     files = {block["note"] for block in BLOCKS if block["kind"] == "file"}
-    assert files == {"policy.yaml", "prometheus.yml", "sidecar.yaml", "test_agent.py", "traces.jsonl"}
+    assert files == {"policy.yaml", "prometheus.yml", "redact.yaml", "sidecar.yaml", "test_agent.py", "traces.jsonl"}
 
 
 def test_settings_that_are_shown_let_others_in_only_with_a_token_and_encrypted(folder: Path) -> None:
     listen = load_settings(folder / "sidecar.yaml", {}, Profile.SIDECAR).listen
     assert not listen.insecure
     assert all(listener.tls and listener.tokens and not listener.address.is_loopback for listener in (listen.grpc, listen.http))
+
+
+def test_redaction_that_is_shown_takes_out_what_it_says(folder: Path) -> None:
+    redact = load_settings(folder / "redact.yaml", {}, Profile.SIDECAR).redact
+    redactor = Redactor(keys=redact.keys, patterns=redact.patterns, defaults=redact.defaults)
+    assert redactor.in_value("{'customerIban': 'x', 'note': 'for KD-123456'}") == "{'customerIban': [REDACTED], 'note': 'for [REDACTED]'}"
 
 
 def test_every_path_that_is_named_exists() -> None:

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.output import console, counted, json_ready, remark, text
 from otel_toolcall_eval.cli.recorded import criteria_sources, load, read_pipeline
+from otel_toolcall_eval.emission.attributes import ExplainValues
 from otel_toolcall_eval.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.criteria import Reach
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
-from otel_toolcall_eval.settings.service import ShownValues
+from otel_toolcall_eval.wiring import explain_of
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
+    from otel_toolcall_eval.emission.attributes import Explain
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 
@@ -45,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         _write_json(reports, tally)
     else:
-        _print_table(reports, tally, with_values=settings.show_values is not ShownValues.OFF)
+        _print_table(reports, tally, explain_of(settings))
     for fault in pipeline.take_faults():
         raise fault  # a bug of ours: the run must not look like one that judged everything
     if tally.traces or not problems:  # else it's said already why there is nothing
@@ -171,7 +173,7 @@ def _services(criteria_set: CriteriaSet) -> set[str]:
     return {*criteria_set.selector.services, *([named] if isinstance(named, str) else [])}
 
 
-def _print_table(reports: Iterable[TraceReport], tally: Tally, *, with_values: bool) -> None:
+def _print_table(reports: Iterable[TraceReport], tally: Tally, explain: Explain) -> None:
     from rich.table import Table  # noqa: PLC0415 - an extra
 
     out = console()
@@ -191,7 +193,7 @@ def _print_table(reports: Iterable[TraceReport], tally: Tally, *, with_values: b
         out.print(f"and {tally.labels.total() - len(shown)} more; --format json has them all", markup=False)
     for trace, verdict in shown:
         if verdict.label is not Label.PASS:
-            _print_reason(trace, verdict, with_values=with_values)
+            _print_reason(trace, verdict, explain)
     for hint in hints:
         out.print(f"[cyan]hint[/] {text(hint)}", soft_wrap=True)
     _print_summary(tally.summary())
@@ -218,20 +220,19 @@ def _worth_showing(reports: Iterable[TraceReport]) -> tuple[list[tuple[str, Verd
     return [(trace, verdict) for _, trace, verdict in rows[:MAX_ROWS]], hints
 
 
-def _print_reason(trace: str, verdict: Verdict, *, with_values: bool) -> None:
-    out = console()
-    why = verdict.score.justification.explain() if verdict.score else "the evaluator failed; please report it"
+def _print_reason(trace: str, verdict: Verdict, explain: Explain) -> None:
+    out, redactor = console(), explain.redactor
+    why = redactor.in_text(verdict.score.justification.explain()) if verdict.score else "the evaluator failed; please report it"
     reasons = f" ({', '.join(doubt.value for doubt in verdict.doubts)})" if verdict.doubts else ""
     out.print(
         f"[{STYLES[verdict.label]}]{verdict.label.value}[/] {trace} "
         f"{text(verdict.criteria)} / {text(verdict.evaluator)}: {text(why)}{reasons}",
         soft_wrap=True,
     )
-    if with_values and verdict.score:
+    if explain.values is not ExplainValues.OFF and verdict.score:
         for key, value in verdict.score.justification.details().items():
-            lines = [f"{name}: {line}" for name, line in value.items()] if isinstance(value, Mapping) else [f"{key}: {value}"]
-            for line in lines:
-                out.print(f"    {text(line)}", soft_wrap=True)
+            for name, line in value.items() if isinstance(value, Mapping) else ((key, value),):
+                out.print(f"    {text(f'{name}: {redactor.in_value(str(line))}')}", soft_wrap=True)
 
 
 def _hints(report: TraceReport) -> Sequence[str]:

@@ -1,19 +1,20 @@
 """Turns a verdict into the attributes of its event, wherever the event goes: a log record, a span of ours, or the judged root itself.
 
-Nothing that a user recorded goes into them unless ``ExplainValues`` asks for it, and every text is bounded.
+Nothing that a user recorded goes into them unless ``ExplainValues`` asks for it, no secret does at all, and every text is bounded.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.model.score import Label
+from otel_toolcall_eval.values.redaction import Redactor
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import TraceReport, Verdict
@@ -41,6 +42,23 @@ class ExplainValues(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Explain:
+    """What explanations show.
+
+    Attributes:
+        values: of recorded arguments and outputs.
+        redactor: what takes secrets out of all that is shown.
+    """
+
+    values: ExplainValues = ExplainValues.OFF
+    redactor: Redactor = field(default_factory=Redactor)
+
+
+EXPLAIN: Final = Explain()
+"""Names, paths and reasons only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpanEventText:
     """An event for a span, without its time."""
 
@@ -56,30 +74,35 @@ def clean_name(text: str) -> str:
     return _encodable(text[:MAX_NAME_CHARS])
 
 
-def explanation(verdict: Verdict, *, values: ExplainValues = ExplainValues.OFF) -> str:
-    """Say why a verdict is what it is.
+def explanation(verdict: Verdict, *, explain: Explain = EXPLAIN) -> str:
+    """Say why a verdict is what it is. All that is said of a verdict's reasons, wherever it goes, is made here.
 
     Returns:
         With OFF one line that names tools, paths and reasons, without arguments and outputs. With CLIP and FULL the justification as
-        JSON, which is whole only up to its bound: then it ends in ``...``. Never raises: justifications are rendered here for the
-        first time, and a fault in one must not cost the others their events.
+        JSON, which is whole only up to its bound: then it ends in ``...``. Secrets are taken out before anything is cut, so that none
+        escapes by being cut. Never raises: justifications are rendered here for the first time, and a fault in one must not cost the
+        others their events.
     """
     if verdict.failure is not None:  # its message may hold users' data
         return _clip(f"the evaluator failed with {verdict.failure.error_type}; this is a fault of {names.SERVICE_NAME}", CLIP_BYTES)
     if verdict.score is None:
         return ""
-    limit = FULL_BYTES if values is ExplainValues.FULL else CLIP_BYTES
+    shows_values = explain.values is not ExplainValues.OFF
+    limit = FULL_BYTES if explain.values is ExplainValues.FULL else CLIP_BYTES
     justification = verdict.score.justification
     try:
-        text = justification.explain() if values is ExplainValues.OFF else _bounded_json(justification.details(), limit)
+        if shows_values:
+            text = _bounded_json(justification.details(), limit, explain.redactor)
+        else:
+            text = explain.redactor.in_text(justification.explain())
     except Exception as error:  # noqa: BLE001 - see "Never raises"; the message may hold users' data, so only the type is told
         return f"the explanation failed with {type(error).__qualname__}; this is a fault of {names.SERVICE_NAME}"
-    if values is ExplainValues.OFF and verdict.label is Label.INCONCLUSIVE:
+    if not shows_values and verdict.label is Label.INCONCLUSIVE:
         text = f"inconclusive ({', '.join(verdict.doubts)}): {text}"
     return _clip(text, limit)
 
 
-def event_attributes(report: TraceReport, verdict: Verdict, *, values: ExplainValues = ExplainValues.OFF) -> EventAttributes:
+def event_attributes(report: TraceReport, verdict: Verdict, *, explain: Explain = EXPLAIN) -> EventAttributes:
     """Return the attributes of a verdict's ``gen_ai.evaluation.result`` event.
 
     The score is left out where none may be given: the verdict is inconclusive, or the evaluator failed.
@@ -100,7 +123,7 @@ def event_attributes(report: TraceReport, verdict: Verdict, *, values: ExplainVa
         attributes[names.COMPLETENESS_REASONS.name] = tuple(doubt.value for doubt in verdict.doubts)
     if verdict.failure is not None:
         attributes[names.ERROR_TYPE.name] = clean_name(verdict.failure.error_type)
-    if text := explanation(verdict, values=values):
+    if text := explanation(verdict, explain=explain):
         attributes[names.EXPLANATION.name] = text
     if report.conversation_id is not None:
         attributes[names.CONVERSATION_ID.name] = clean_name(report.conversation_id)
@@ -182,11 +205,11 @@ def _clip(text: str, limit: int) -> str:
     return raw[: limit - len(_CUT)].decode(errors="ignore") + _CUT
 
 
-def _bounded_json(details: Mapping[str, object], limit: int) -> str:
+def _bounded_json(details: Mapping[str, object], limit: int, redactor: Redactor) -> str:
     """Render details as JSON, and stop once ``limit`` characters are there: a trace may hold megabytes of arguments."""
     pieces: list[str] = []
     size = 0
-    for piece in json.JSONEncoder(ensure_ascii=False, default=_plain).iterencode(details):
+    for piece in _json_pieces(details, redactor):
         pieces.append(piece)
         size += len(piece)
         if size > limit:
@@ -194,9 +217,23 @@ def _bounded_json(details: Mapping[str, object], limit: int) -> str:
     return "".join(pieces)
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Iterable):
-        return list(value)
-    return str(value)
+def _json_pieces(value: object, redactor: Redactor) -> Iterator[str]:
+    """Yield JSON bit by bit; its texts are values as evaluators render them, its keys names of tools and ours."""
+    if isinstance(value, str):
+        yield json.dumps(redactor.in_value(value), ensure_ascii=False)
+    elif value is None or isinstance(value, bool | int | float):
+        yield json.dumps(value)
+    elif isinstance(value, Mapping):
+        yield "{"
+        for position, (key, member) in enumerate(value.items()):
+            yield f"{', ' if position else ''}{json.dumps(redactor.in_text(str(key)), ensure_ascii=False)}: "
+            yield from _json_pieces(member, redactor)
+        yield "}"
+    elif isinstance(value, Iterable):
+        yield "["
+        for position, member in enumerate(value):
+            yield ", " if position else ""
+            yield from _json_pieces(member, redactor)
+        yield "]"
+    else:
+        yield json.dumps(redactor.in_value(str(value)), ensure_ascii=False)

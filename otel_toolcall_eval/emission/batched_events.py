@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.attributes import (
-    ExplainValues,
+    EXPLAIN,
+    Explain,
     clean_name,
     event_attributes,
     explanation,
@@ -76,7 +77,7 @@ class BatchedEvents:
         spans: Outlet | None,
         *,
         resource: Mapping[str, AttributeValue],
-        explain_values: ExplainValues = ExplainValues.OFF,
+        explain: Explain = EXPLAIN,
         roots: JudgedRoots | None = None,
         clock: Callable[[], int] = time.time_ns,
         delay_seconds: float = 1.0,
@@ -87,13 +88,13 @@ class BatchedEvents:
             logs: takes log records; None for none.
             spans: takes our spans with their events; None for none.
             resource: attributes of our resource.
-            explain_values: whether explanations may show recorded arguments and outputs.
+            explain: what explanations show.
             roots: is offered the span events first; what it does not take goes on a span of ours.
             clock: Unix time in nanoseconds, for the time of the verdicts.
             delay_seconds: longest wait for a batch to become full.
         """
         self._roots = roots
-        self._explain_values = explain_values
+        self._explain = explain
         self._clock = clock
         self._delay_seconds = delay_seconds
         self._templates: dict[tuple[object, ...], _Template] = {}
@@ -152,7 +153,7 @@ class BatchedEvents:
                 batch.send()
 
     def _settle(self, roots: JudgedRoots, report: TraceReport, now_unix_ns: int) -> bool:
-        found = [event_attributes(report, verdict, values=self._explain_values) for verdict in report.verdicts]
+        found = [event_attributes(report, verdict, explain=self._explain) for verdict in report.verdicts]
         return settle(roots, report, found, now_unix_ns)
 
     def _written(self, report: TraceReport, verdict: Verdict) -> tuple[bytes, bytes]:
@@ -169,7 +170,7 @@ class BatchedEvents:
         own = [_ID.with_value(verdict.evaluation_id)]
         if verdict.emitted_score is not None:
             own.append(_SCORE.with_value(float(verdict.emitted_score)))
-        if text := explanation(verdict, values=self._explain_values):
+        if text := explanation(verdict, explain=self._explain):
             own.append(_EXPLANATION.with_value(text))
         if report.conversation_id is not None:
             own.append(_CONVERSATION.with_value(clean_name(report.conversation_id)))

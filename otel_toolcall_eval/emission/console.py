@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.emission.attributes import ExplainValues, clean_name, explanation
+from otel_toolcall_eval.emission.attributes import EXPLAIN, Explain, clean_name, explanation
 from otel_toolcall_eval.model.score import Label
 
 if TYPE_CHECKING:
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 class ConsoleEmitter:
     """Writes verdicts as they fall. Unbound traces are written too, or a newcomer would wait for ever and not learn why."""
 
-    def __init__(self, write: Callable[[str], object], *, as_json: bool = False, explain_values: ExplainValues = ExplainValues.OFF) -> None:
+    def __init__(self, write: Callable[[str], object], *, as_json: bool = False, explain: Explain = EXPLAIN) -> None:
         """Choose the form.
 
         Args:
             write: takes one line, its newline included.
             as_json: JSON lines instead of text.
-            explain_values: whether explanations may show recorded arguments and outputs.
+            explain: what explanations show.
         """
         self._write = write
         self._as_json = as_json
-        self._explain_values = explain_values
+        self._explain = explain
 
     def emit(self, report: TraceReport) -> None:
         """Write one line for each verdict, or one for a trace that nothing is bound to."""
@@ -68,10 +68,10 @@ class ConsoleEmitter:
             "trigger": report.trigger.value,
             "completeness": verdict.completeness.value,
             "reasons": [doubt.value for doubt in verdict.doubts],
-            "explanation": explanation(verdict, values=self._explain_values),
+            "explanation": explanation(verdict, explain=self._explain),
         }
 
     def _text(self, trace_id: str, verdict: Verdict) -> str:
         score = "   -" if verdict.emitted_score is None else f"{verdict.emitted_score:4.2f}"
-        why = "" if verdict.label is Label.PASS else f"  {explanation(verdict, values=self._explain_values)}"
+        why = "" if verdict.label is Label.PASS else f"  {explanation(verdict, explain=self._explain)}"
         return f"{trace_id}  {verdict.label.value:<12}  {score}  {clean_name(verdict.criteria)} / {clean_name(verdict.evaluator)}{why}\n"

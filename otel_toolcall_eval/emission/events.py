@@ -13,7 +13,7 @@ from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.trace import SpanKind
 
 from otel_toolcall_eval.emission import names
-from otel_toolcall_eval.emission.attributes import ExplainValues, event_attributes, span_attributes, span_events
+from otel_toolcall_eval.emission.attributes import EXPLAIN, Explain, event_attributes, span_attributes, span_events
 from otel_toolcall_eval.emission.deadline import Flusher
 from otel_toolcall_eval.emission.judged_span import context_of, judged_span_context
 from otel_toolcall_eval.model.trace import SpanEvent
@@ -56,7 +56,7 @@ class EventsEmitter:
         logger_provider: LoggerProvider | None,
         tracer_provider: TracerProvider | None,
         *,
-        explain_values: ExplainValues = ExplainValues.OFF,
+        explain: Explain = EXPLAIN,
         judged_span_is_remote: bool = True,
         roots: JudgedRoots | None = None,
         clock: Callable[[], int] = time.time_ns,
@@ -66,14 +66,14 @@ class EventsEmitter:
         Args:
             logger_provider: for log records; None for none.
             tracer_provider: for the span; None for none.
-            explain_values: whether explanations may show recorded arguments and outputs.
+            explain: what explanations show.
             judged_span_is_remote: False inside the agent's own process.
             roots: is offered the span events first; what it does not take goes on a span of ours.
             clock: Unix time in nanoseconds, for the time of the verdicts.
         """
         self._logger: Logger | None = logger_provider.get_logger(names.SCOPE_NAME) if logger_provider else None
         self._tracer: Tracer | None = tracer_provider.get_tracer(names.SCOPE_NAME) if tracer_provider else None
-        self._explain_values = explain_values
+        self._explain = explain
         self._is_remote = judged_span_is_remote
         self._roots = roots
         self._clock = clock
@@ -90,7 +90,7 @@ class EventsEmitter:
                 self._roots.settle(report, attributes={}, events=())
             return
         now_unix_ns = self._clock()
-        attributes = [event_attributes(report, verdict, values=self._explain_values) for verdict in report.verdicts]
+        attributes = [event_attributes(report, verdict, explain=self._explain) for verdict in report.verdicts]
         judged = judged_span_context(report, is_remote=self._is_remote)
         context = context_of(judged)
         with suppressed_instrumentation():

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import Event
 from opentelemetry.sdk.util import BoundedList
 
 from otel_toolcall_eval.emission import names
-from otel_toolcall_eval.emission.attributes import ExplainValues, event_attributes, span_attributes, span_events
+from otel_toolcall_eval.emission.attributes import EXPLAIN, Explain, event_attributes, span_attributes, span_events
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,13 +31,13 @@ DEFAULT_EVENT_LIMIT: Final = 128
 _SAID_BY_THE_SPAN: Final = frozenset({names.AGENT_NAME.name, names.CONVERSATION_ID.name})
 
 
-def with_verdicts(span: ReadableSpan, report: TraceReport, *, values: ExplainValues = ExplainValues.OFF) -> ReadableSpan:
+def with_verdicts(span: ReadableSpan, report: TraceReport, *, explain: Explain = EXPLAIN) -> ReadableSpan:
     """Return a copy of an ended span with a report's verdicts.
 
     Args:
         span: the judged span.
         report: has verdicts.
-        values: whether explanations may show recorded arguments and outputs.
+        explain: what explanations show.
 
     Returns:
         The span with up to 16 ``gen_ai.evaluation.result`` events, behind the user's own and at the span's end, a summary of those that
@@ -46,14 +46,14 @@ def with_verdicts(span: ReadableSpan, report: TraceReport, *, values: ExplainVal
     """
     recorded = cast("Any", span)  # limits and counts of what was dropped are on private attributes; see tests, which hold them for each SDK
     annotated: Any = copy.copy(recorded)
-    annotated._events = _events(span, recorded._events, report, values)  # noqa: SLF001 - see above
+    annotated._events = _events(span, recorded._events, report, explain)  # noqa: SLF001 - see above
     annotated._attributes = _attributes(recorded._attributes, report)  # noqa: SLF001
     return cast("ReadableSpan", annotated)
 
 
-def write_verdicts(span: Span, report: TraceReport, *, values: ExplainValues = ExplainValues.OFF) -> bool:
+def write_verdicts(span: Span, report: TraceReport, *, explain: Explain = EXPLAIN) -> bool:
     """Write the same on a span that can still be written to; False, and nothing is written, if its limits leave no room for all of it."""
-    annotated = with_verdicts(span, report, values=values)
+    annotated = with_verdicts(span, report, explain=explain)
     events, attributes = annotated.events[len(span.events) :], dict(annotated.attributes or {})
     shown = min(len(report.verdicts), names.MAX_SPAN_EVENTS)
     if len(events) < shown or not span_attributes(report).keys() - _SAID_BY_THE_SPAN <= attributes.keys():
@@ -64,9 +64,9 @@ def write_verdicts(span: Span, report: TraceReport, *, values: ExplainValues = E
     return True
 
 
-def _events(span: ReadableSpan, recorded: object, report: TraceReport, values: ExplainValues) -> BoundedList[Event]:
+def _events(span: ReadableSpan, recorded: object, report: TraceReport, explain: Explain) -> BoundedList[Event]:
     limit = getattr(getattr(recorded, "_dq", None), "maxlen", DEFAULT_EVENT_LIMIT)  # None: none
-    attributes: Sequence[EventAttributes] = [event_attributes(report, verdict, values=values) for verdict in report.verdicts]
+    attributes: Sequence[EventAttributes] = [event_attributes(report, verdict, explain=explain) for verdict in report.verdicts]
     room = None if limit is None else max(0, limit - len(span.events))
     value_length = getattr(span._attributes, "max_value_len", None)  # noqa: SLF001 - the span's limit on the length of values
     ours = [

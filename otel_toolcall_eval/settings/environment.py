@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.settings.forward_shape import ForwardTlsShape
 from otel_toolcall_eval.settings.place import Place
+from otel_toolcall_eval.settings.redact_shape import RedactShape
 from otel_toolcall_eval.settings.service_layer import read_layer
 from otel_toolcall_eval.settings.service_shapes import SECTIONS, OtlpShape, TlsShape
 from otel_toolcall_eval.settings.suggestion import nearest, quoted
@@ -34,11 +35,13 @@ def _paths() -> Mapping[str, tuple[str, ...]]:
     leaves.remove(("completion", "root"))
     leaves.remove(("listen", "tls"))
     leaves.remove(("forward", "tls"))
+    leaves.remove(("explain", "redact"))
     leaves += [("forward", "tls", name) for name in ForwardTlsShape.model_fields]
     leaves += [("completion", "root", "name"), *(("export", "otlp", name) for name in OtlpShape.model_fields)]
     listeners = [("listen", name) for name in ("grpc", "http", "control")]  # by itself, each is an address, too
     leaves += [(*around, "tls", name) for around in (("listen",), *listeners) for name in TlsShape.model_fields]
     leaves += [(*around, name) for around in listeners for name in ("address", "token_file")]
+    leaves += [("explain", "redact", name) for name in RedactShape.model_fields]
     leaves.append(("listen", "http", "cors", "allowed_origins"))
     return {PREFIX + "_".join(leaf).upper(): leaf for leaf in leaves}
 

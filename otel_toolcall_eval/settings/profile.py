@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.endpoint import OtlpProtocol
     from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+    from otel_toolcall_eval.settings.patterns import LinearPattern
 
 _SECOND_NS = 1_000_000_000
 
@@ -148,6 +149,15 @@ class Emit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Redact:
+    """What is taken out of all that explanations show, as ``values.redaction.Redactor`` has it."""
+
+    keys: tuple[str, ...] = ()
+    patterns: tuple[LinearPattern, ...] = ()
+    defaults: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
     """Our own log lines; the sidecar's alone."""
 
@@ -165,6 +175,7 @@ class Settings:
         shutdown_timeout_ns: most that shutting down may take.
         root_budget_ns: longest wait of the thread that ends a root span for its verdict, where our processor wraps the exporting one.
         show_values: what explanations in events show of argument and output values.
+        redact: what is taken out of them, and of the explanations themselves.
         warnings: what a user should know about the settings and need not mend.
     """
 
@@ -181,6 +192,7 @@ class Settings:
     forward: Forward = field(default_factory=Forward)
     emit: Emit = field(default_factory=Emit)
     show_values: ShownValues = ShownValues.OFF
+    redact: Redact = field(default_factory=Redact)
     log: Log = field(default_factory=Log)
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
 

@@ -29,6 +29,7 @@ from otel_toolcall_eval.settings.profile import (
     LogFormat,
     LogLevel,
     Profile,
+    Redact,
     Settings,
     ShownValues,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "LogFormat",
     "LogLevel",
     "Profile",
+    "Redact",
     "Settings",
     "ShownValues",
     "TlsFiles",
@@ -98,6 +100,7 @@ _FORWARD = {
     "forward.attach_to_root": "attach_to_root",
 }
 _EMIT = {"emit.metrics": "metrics", "emit.events": "events", "emit.spans": "spans"}
+_REDACT = {"explain.redact.keys": "keys", "explain.redact.patterns": "patterns", "explain.redact.defaults": "defaults"}
 _LOG = {"log.level": "level", "log.format": "format"}
 _TOP = {
     "criteria": "criteria",
@@ -154,6 +157,7 @@ def _assemble(defaults: Settings, values: Mapping[str, object], problems: list[P
         export=replace(defaults.export, **given(_EXPORT)),
         forward=replace(defaults.forward, **given(_FORWARD)),
         emit=replace(defaults.emit, **given(_EMIT)),
+        redact=replace(defaults.redact, **given(_REDACT)),
         log=replace(defaults.log, **given(_LOG)),
     )
     return replace(changed, **given(_TOP))

@@ -11,6 +11,7 @@ from otel_toolcall_eval.endpoint import OtlpProtocol
 from otel_toolcall_eval.settings.fields import Flag, GivenNames, Name, Object, Whatever, choice, schema_of, wrong_kind
 from otel_toolcall_eval.settings.forward_shape import ForwardShape
 from otel_toolcall_eval.settings.profile import JournalSync, LogFormat, LogLevel, ShownValues
+from otel_toolcall_eval.settings.redact_shape import RedactShape  # noqa: TC001 - pydantic reads the annotations at run time
 from otel_toolcall_eval.settings.shape import Shape
 from otel_toolcall_eval.settings.units import (  # noqa: TC001 - pydantic reads the annotations at run time
     Duration,
@@ -178,6 +179,7 @@ class ExplainShape(Shape):
         default=None,
         description="Argument and output values: off, clip or full.",
     )
+    redact: RedactShape | None = Field(default=None, description="What is taken out of them.")
 
 
 class LogShape(Shape):

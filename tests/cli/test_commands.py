@@ -231,6 +231,21 @@ def test_values_are_shown_to_people_if_the_settings_say_so(run: Callable[..., Ru
     assert "    delete_all: Actual: 1, Expected: 0, Score: 0.0" in out
 
 
+def test_secrets_are_shown_to_nobody(run: Callable[..., Run], tmp_path: Path) -> None:
+    wanted = {"tool_calls": [{"name": "search", "args": {"q": "a", "password": "expected"}}]}
+    judged = [{"id": "p", "match": "all", "evaluation_criterias": {"ToolCallArgsEvaluator": wanted}}]
+    write(tmp_path / "p.json", {"evaluations": judged})
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("criteria: [p.json]\nexplain: {values: full}\n", encoding="utf-8")
+    recorded = json.dumps({"q": "b", "password": "hunter2", "note": "Bearer hunter2hunter2"})
+    called = span(2, tool__name="search", input__value=recorded)
+    out = run("evaluate", write(tmp_path / "t.json", request(ROOT, called)), "--settings", settings)[1]
+    assert (
+        "    search_0: Actual: {'q': 'b', 'password': [REDACTED], 'note': '[REDACTED]'}, Expected: {'q': 'a', 'password': [REDACTED]}"
+        in out
+    )
+
+
 def test_recorded_text_can_not_forge_output(run: Callable[..., Run], tmp_path: Path) -> None:
     forged = span(2, tool__name="x\n\x1b[2Kpass")
     out = run("calls", write(tmp_path / "t.json", request({**ROOT, "name": "a\x1b]0;b"}, forged)))[1]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from otel_toolcall_eval.emission.attributes import (
     CLIP_BYTES,
     FULL_BYTES,
+    Explain,
     ExplainValues,
     clean_name,
     event_attributes,
@@ -19,6 +20,7 @@ from otel_toolcall_eval.emission.attributes import (
 )
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.values.redaction import Redactor
 from tests.emission.reports import CANARY, BrokenJustification, FakeJustification, inconclusive, report, score, verdict
 
 
@@ -75,7 +77,7 @@ def test_verdict_without_score_or_failure_has_no_explanation() -> None:
 
 @pytest.mark.parametrize("values", list(ExplainValues))
 def test_justification_that_raises_costs_only_its_explanation(values: ExplainValues) -> None:
-    attributes = event_attributes(report(), verdict(given=score(justification=BrokenJustification())), values=values)
+    attributes = event_attributes(report(), verdict(given=score(justification=BrokenJustification())), explain=Explain(values=values))
     assert attributes["gen_ai.evaluation.score.value"] == 0.5
     assert "KeyError" in str(attributes["gen_ai.evaluation.explanation"])
     assert CANARY not in str(attributes)
@@ -84,13 +86,13 @@ def test_justification_that_raises_costs_only_its_explanation(values: ExplainVal
 def test_values_show_only_on_request() -> None:
     assert CANARY not in explanation(verdict())
     assert CANARY not in explanation(inconclusive())
-    assert CANARY in explanation(verdict(), values=ExplainValues.CLIP)
-    assert CANARY in explanation(verdict(), values=ExplainValues.FULL)
+    assert CANARY in explanation(verdict(), explain=Explain(values=ExplainValues.CLIP))
+    assert CANARY in explanation(verdict(), explain=Explain(values=ExplainValues.FULL))
 
 
 def test_details_are_json_of_any_mapping_and_sequence() -> None:
     details = {"lcs": ("a", "b"), "frozen": MappingProxyType({"x": frozenset({1})}), "bytes": b"\x01", "odd": CANARY.__class__}
-    text = explanation(verdict(given=score(justification=FakeJustification(values=details))), values=ExplainValues.CLIP)
+    text = explanation(verdict(given=score(justification=FakeJustification(values=details))), explain=Explain(values=ExplainValues.CLIP))
     assert json.loads(text) == {"lcs": ["a", "b"], "frozen": {"x": [1]}, "bytes": [1], "odd": "<class 'str'>"}
 
 
@@ -105,7 +107,7 @@ def test_details_are_json_of_any_mapping_and_sequence() -> None:
 @pytest.mark.parametrize("letter", ["a", "\u00e9", "\u6771", "\U0001f40d"], ids=["1-byte", "2-bytes", "3-bytes", "4-bytes"])
 def test_explanation_is_cut_at_its_bound_with_a_sign(values: ExplainValues, limit: int, letter: str) -> None:
     text = letter * 100_000
-    got = explanation(verdict(given=score(justification=FakeJustification(line=text, values={"a": text}))), values=values)
+    got = explanation(verdict(given=score(justification=FakeJustification(line=text, values={"a": text}))), explain=Explain(values=values))
     assert limit - 6 <= len(got.encode()) <= limit
     assert got.endswith(f"{letter}...")
 
@@ -126,7 +128,7 @@ def test_rendering_stops_at_the_bound_however_much_there_is() -> None:
 
     endless = Endless()
     values = {"calls": [endless] * 1_000_000}
-    explanation(verdict(given=score(justification=FakeJustification(values=values))), values=ExplainValues.FULL)
+    explanation(verdict(given=score(justification=FakeJustification(values=values))), explain=Explain(values=ExplainValues.FULL))
     assert endless.asked < FULL_BYTES / 100 + 1
 
 
@@ -134,7 +136,9 @@ def test_details_nested_beyond_reason_cost_only_the_explanation() -> None:
     nested: object = 1
     for _ in range(100_000):
         nested = [nested]
-    text = explanation(verdict(given=score(justification=FakeJustification(values={"deep": nested}))), values=ExplainValues.FULL)
+    text = explanation(
+        verdict(given=score(justification=FakeJustification(values={"deep": nested}))), explain=Explain(values=ExplainValues.FULL)
+    )
     # Either it ends at the bound before it is too deep, or it is too deep; both are answers.
     assert text.endswith("...") or "RecursionError" in text
 
@@ -144,7 +148,9 @@ def test_every_name_and_explanation_can_be_encoded(text: str) -> None:
     assert len(clean_name(text)) <= 255
     clean_name(text).encode()
     for values in ExplainValues:
-        explanation(verdict(given=score(justification=FakeJustification(line=text, values={text: text}))), values=values).encode()
+        explanation(
+            verdict(given=score(justification=FakeJustification(line=text, values={text: text}))), explain=Explain(values=values)
+        ).encode()
 
 
 @pytest.mark.parametrize(
@@ -234,3 +240,38 @@ def test_events_fit_into_the_room_that_there_is(room: int | None, verdicts: int,
     assert [event.name for event in events] == ["gen_ai.evaluation.result"] * shown + ["toolcall_eval.omitted_results"] * summary
     omitted = verdicts - shown
     assert not summary or events[-1].attributes["toolcall_eval.omitted"] == omitted
+
+
+SHOWN = list(ExplainValues)
+TOKEN = "Bearer " + "abcdef123456"
+
+
+@pytest.mark.parametrize("values", SHOWN)
+def test_secrets_are_taken_out_of_all_that_is_explained(values: ExplainValues) -> None:
+    line = f"search_0: $.{TOKEN} differs"
+    details = {"explained": {f"search_{TOKEN}": f"Actual: {{'password': 'hunter2', 'q': '{TOKEN}', 'n': 3}}"}, "order": [TOKEN, 1, None]}
+    judged = verdict(given=score(justification=FakeJustification(line=line, values=details)))
+    shown = explanation(judged, explain=Explain(values=values))
+    assert "[REDACTED]" in shown
+    assert "abcdef" not in shown
+    assert "hunter2" not in shown
+    bare = explanation(judged, explain=Explain(values=values, redactor=Redactor(defaults=False)))
+    assert TOKEN in bare
+    assert ("hunter2" in bare) is (values is not ExplainValues.OFF)
+
+
+@pytest.mark.parametrize("values", [ExplainValues.CLIP, ExplainValues.FULL])
+def test_secret_at_the_bound_is_taken_out_before_the_text_is_cut(values: ExplainValues) -> None:
+    limit = CLIP_BYTES if values is ExplainValues.CLIP else FULL_BYTES
+    for ahead in range(limit - 60, limit):
+        judged = verdict(given=score(justification=FakeJustification(values={"a": "x" * ahead + f" {TOKEN} password=hunter2"})))
+        shown = explanation(judged, explain=Explain(values=values))
+        assert "abc" not in shown
+        assert "hun" not in shown
+
+
+def test_tool_that_has_the_name_of_a_secret_is_explained() -> None:
+    details = {"explained_tool_calls_count": {"token": "Actual: 1, Expected: 2, Score: 0.0"}}
+    judged = verdict(given=score(justification=FakeJustification(line="token: called once, expected exactly 2", values=details)))
+    assert explanation(judged) == "token: called once, expected exactly 2"
+    assert json.loads(explanation(judged, explain=Explain(values=ExplainValues.FULL))) == details

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_toolcall_eval.emission import batched_events as module
-from otel_toolcall_eval.emission.attributes import ExplainValues
+from otel_toolcall_eval.emission.attributes import Explain, ExplainValues
 from otel_toolcall_eval.emission.batched_events import BatchedEvents, span_id_of
 from otel_toolcall_eval.emission.events import EventsEmitter
 from otel_toolcall_eval.model.score import Label
@@ -94,7 +94,7 @@ class Emitted:
             self.logs if logs else None,
             self.spans if spans else None,
             resource=RESOURCE,
-            explain_values=values,
+            explain=Explain(values=values),
             clock=lambda: NOW_UNIX_NS,
             delay_seconds=delay_seconds,
         )
@@ -116,7 +116,7 @@ def _by_the_sdk(given: TraceReport, values: ExplainValues) -> tuple[object, obje
     )
     logger_provider.add_log_record_processor(SimpleLogRecordProcessor(logs))
     tracer_provider.add_span_processor(SimpleSpanProcessor(spans))
-    EventsEmitter(logger_provider, tracer_provider, explain_values=values, clock=lambda: NOW_UNIX_NS).emit(given)
+    EventsEmitter(logger_provider, tracer_provider, explain=Explain(values=values), clock=lambda: NOW_UNIX_NS).emit(given)
     found = (
         _comparable(MessageToDict(encode_logs(logs.get_finished_logs()))),
         _comparable(MessageToDict(encode_spans(spans.get_finished_spans()))),

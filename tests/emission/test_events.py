@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import NoOpTracerProvider
 
-from otel_toolcall_eval.emission.attributes import ExplainValues, event_attributes
+from otel_toolcall_eval.emission.attributes import Explain, ExplainValues, event_attributes
 from otel_toolcall_eval.emission.events import EventsEmitter
 from otel_toolcall_eval.model.score import Label
 from tests.emission.reports import CANARY, END_UNIX_NS, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, verdict
@@ -45,7 +45,7 @@ class Emitted:
         self.emitter = EventsEmitter(
             self.logger_provider,
             self.tracer_provider,
-            explain_values=explain_values,
+            explain=Explain(values=explain_values),
             judged_span_is_remote=judged_span_is_remote,
             clock=lambda: NOW_UNIX_NS,
         )

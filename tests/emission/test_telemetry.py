@@ -16,7 +16,7 @@ from opentelemetry._logs import get_logger_provider
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from otel_toolcall_eval.emission import names
-from otel_toolcall_eval.emission.attributes import ExplainValues
+from otel_toolcall_eval.emission.attributes import EXPLAIN, Explain, ExplainValues
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.instrument import Kind
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
@@ -83,12 +83,12 @@ def _telemetry_to(sink: Sink) -> Telemetry:
     return build_telemetry(version="1.2.3", otlp=OtlpSettings(endpoint=sink.endpoint, protocol=sink.protocol))
 
 
-def _emit(telemetry: Telemetry, *, explain_values: ExplainValues = ExplainValues.OFF, reports: Sequence[TraceReport] = REPORTS) -> None:
+def _emit(telemetry: Telemetry, *, explain: Explain = EXPLAIN, reports: Sequence[TraceReport] = REPORTS) -> None:
     """Do what the sidecar does: emit, and let the emitters go before the telemetry is shut down."""
     telemetry.aggregator.source = Counts()
     metrics = MetricsEmitter(telemetry.aggregator, flush=telemetry.flush_metrics)
     events = BatchedEvents(
-        telemetry.outlets.get(Signal.LOGS), telemetry.outlets.get(Signal.TRACES), resource=telemetry.resource, explain_values=explain_values
+        telemetry.outlets.get(Signal.LOGS), telemetry.outlets.get(Signal.TRACES), resource=telemetry.resource, explain=explain
     )
     for item in reports:
         metrics.emit(item)
@@ -205,7 +205,7 @@ def test_real_justifications_keep_values_to_themselves(sink: Sink, telemetry: Te
 
 
 def test_values_leave_on_request(sink: Sink, telemetry: Telemetry) -> None:
-    _emit(telemetry, explain_values=ExplainValues.FULL)
+    _emit(telemetry, explain=Explain(values=ExplainValues.FULL))
     assert telemetry.shutdown(30)
     assert CANARY.encode() in sink.received.everything()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
 from otel_toolcall_eval.endpoint import OtlpProtocol
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.settings.environment import SINGLE_VARIABLES
+from otel_toolcall_eval.settings.patterns import compile_pattern
 from otel_toolcall_eval.settings.service import (
     Address,
     CriteriaSource,
@@ -28,6 +30,7 @@ from otel_toolcall_eval.settings.service import (
     LogFormat,
     LogLevel,
     Profile,
+    Redact,
     Settings,
     ShownValues,
     TlsFiles,
@@ -39,6 +42,8 @@ from tests.settings.loading import setting_complaints, settings, write
 SECOND_NS = 1_000_000_000
 MIB = 1024**2
 PREFIX = "OTEL_TOOLCALL_EVAL_"
+PLACE = "sidecar.yaml:1: explain.redact"
+PATTERNS_FIX = "list regular expressions that RE2 takes, as in ['[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}']"
 
 
 def test_the_sidecars_defaults_are_the_designs() -> None:
@@ -72,6 +77,7 @@ def test_the_sidecars_defaults_are_the_designs() -> None:
         export=Export(enabled=True, endpoint=None, protocol=None),
         emit=Emit(metrics=True, events=True, spans=True),
         show_values=ShownValues.OFF,
+        redact=Redact(keys=(), patterns=(), defaults=True),
         log=Log(level=LogLevel.INFO, format=LogFormat.TEXT),
     )
 
@@ -128,7 +134,7 @@ limits:
 journal: {path: state/journal.db, sync: ack}
 export: {otlp: {endpoint: "http://collector:4318", protocol: http/protobuf}}
 emit: {metrics: false, events: false, spans: false}
-explain: {values: clip}
+explain: {values: clip, redact: {keys: [iban], patterns: ['KD-[0-9]+'], defaults: false}}
 log: {level: debug, format: json}
 """
 
@@ -175,6 +181,7 @@ def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
         export=Export(enabled=True, endpoint="http://collector:4318", protocol=OtlpProtocol.HTTP),
         emit=Emit(metrics=False, events=False, spans=False),
         show_values=ShownValues.CLIP,
+        redact=Redact(keys=("iban",), patterns=(compile_pattern("KD-[0-9]+"),), defaults=False),
         log=Log(level=LogLevel.DEBUG, format=LogFormat.JSON),
     )
 
@@ -240,6 +247,13 @@ def test_what_is_left_out_or_null_has_its_default(tmp_path: Path, text: str) -> 
         pytest.param("EXPORT_OTLP", "off", {"export": Export(enabled=False)}, id="export-off"),
         pytest.param("EMIT_SPANS", "False", {"emit": Emit(spans=False)}, id="emit"),
         pytest.param("EXPLAIN_VALUES", "full", {"show_values": ShownValues.FULL}, id="values"),
+        pytest.param(
+            "EXPLAIN_REDACT_KEYS", "iban, customer_number", {"redact": Redact(keys=("iban", "customer_number"))}, id="redacted-keys"
+        ),
+        pytest.param(
+            "EXPLAIN_REDACT_PATTERNS", "a{1,3}", {"redact": Redact(patterns=(compile_pattern("a{1,3}"),))}, id="redacted-patterns"
+        ),
+        pytest.param("EXPLAIN_REDACT_DEFAULTS", "false", {"redact": Redact(defaults=False)}, id="redacting-defaults"),
         pytest.param("LOG_FORMAT", "json", {"log": Log(format=LogFormat.JSON)}, id="log"),
         pytest.param(
             "CRITERIA",
@@ -331,6 +345,32 @@ DURATION = "write a number with a unit, as in 500ms, 10s, 5m or 1h, or a number 
             "listen: 5", ["sidecar.yaml:1: listen: this is a whole number, not an object; write keys with values"], id="no-section"
         ),
         pytest.param("5", ["sidecar.yaml:1: this is a whole number, not an object; write keys with values"], id="no-object"),
+        pytest.param(
+            "explain: {redact: {patterns: ['a', 'b(']}}",
+            [f"{PLACE}.patterns: 'b(' can't be used: missing ): b(; {PATTERNS_FIX}"],
+            id="pattern",
+        ),
+        pytest.param(
+            "explain: {redact: {patterns: ['a*']}}",
+            [f"{PLACE}.patterns: 'a*' holds for the empty text, thus everywhere; let it ask for one character at least"],
+            id="pattern-for-nothing",
+        ),
+        pytest.param(
+            "explain: {redact: {keys: iban, patterns: [5]}}",
+            [
+                "sidecar.yaml:1: explain.redact.keys: this is text, not a list; list keys, as in [customer_number, iban]",
+                f"{PLACE}.patterns: this is a whole number, not text; {PATTERNS_FIX}",
+            ],
+            id="redacting-what",
+        ),
+        pytest.param(
+            "explain: {redact: {keys: ['--'], key: [a]}}",
+            [
+                "sidecar.yaml:1: explain.redact.keys: '--' has neither letters nor digits; list keys, as in [customer_number, iban]",
+                "sidecar.yaml:1: explain.redact.key: unknown key 'key'; did you mean 'keys'?",
+            ],
+            id="key-without-words",
+        ),
         pytest.param("a: [", None, id="no-yaml"),
         pytest.param(
             "criteria: a.yaml", ["sidecar.yaml:1: criteria: this is text, not a list; write a list, even for a single entry"], id="no-list"
@@ -524,3 +564,10 @@ def test_no_two_of_three_listeners_share_a_port(tmp_path: Path) -> None:
     assert setting_complaints(tmp_path, "listen: {grpc: 'localhost:1', http: 'localhost:2', control: 'localhost:2'}") == [
         "listen.control: HTTP and the control listener can't both listen on localhost:2; give them different ports",
     ]
+
+
+def test_without_the_package_for_patterns_the_cure_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    (told,) = setting_complaints(tmp_path, "explain: {redact: {patterns: [a]}}")
+    assert told.startswith("sidecar.yaml:1: explain.redact.patterns: 'a' can't be used: patterns need the package google-re2, which is not")
+    assert told.endswith("; pip install 'otel-toolcall-eval[patterns]'")
