@@ -110,7 +110,9 @@ def test_scores_come_back_as_metrics_on_the_page_and_by_otlp_and_as_events_below
     newest = sink.received.newest_metrics()
     points = newest["gen_ai.evaluation.score"].histogram.data_points
     assert sum(point.count for point in points) == 8
-    assert {exemplar.trace_id.hex() for point in points for exemplar in point.exemplars} <= {good, bad}
+    for name in ("gen_ai.evaluation.score", "toolcall_eval.evaluations"):
+        assert {trace_id.hex() for trace_id, _ in sink.received.exemplars(name)} <= {good, bad}
+    assert {trace_id.hex() for trace_id, _ in sink.received.exemplars("gen_ai.evaluation.score")} == {good, bad}
     assert sum(p.as_int for p in newest["toolcall_eval.spans.received"].sum.data_points) == 11
 
     logged = [record for _, record in sink.received.records()]

@@ -62,6 +62,18 @@ class Received:
             for metric in scoped.metrics
         }
 
+    def exemplars(self, name: str) -> set[tuple[bytes, bytes]]:
+        """Return trace and span ID of all exemplars of a histogram or counter, in any request: each is sent once."""
+        found = [
+            metric.histogram.data_points or metric.sum.data_points
+            for request in self.metrics
+            for resourced in request.resource_metrics
+            for scoped in resourced.scope_metrics
+            for metric in scoped.metrics
+            if metric.name == name
+        ]
+        return {(exemplar.trace_id, exemplar.span_id) for points in found for point in points for exemplar in point.exemplars}
+
     def resources(self) -> Sequence[Mapping[str, Plain]]:
         """Return the resource of every request."""
         found = [resourced.resource for request in self.traces for resourced in request.resource_spans]
