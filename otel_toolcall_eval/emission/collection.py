@@ -126,6 +126,12 @@ class Collection:
         return metrics
 
 
+def deltas_in(data: MetricsData) -> int:
+    """Return how many data points say what came since the last export; what others say comes again with the next one."""
+    found = [metric.data for resourced in data.resource_metrics for scoped in resourced.scope_metrics for metric in scoped.metrics]
+    return sum(len(item.data_points) for item in found if getattr(item, "aggregation_temporality", None) is AggregationTemporality.DELTA)
+
+
 def _point(
     instrument: Instrument, attributes: Attributes, state: State, span_of_time: tuple[int, int], exemplars: Sequence[Exemplar]
 ) -> NumberDataPoint | HistogramDataPoint:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry.sdk.metrics.export import MetricExportResult
 
-from otel_toolcall_eval.emission.collection import Temporality
+from otel_toolcall_eval.emission.collection import Temporality, deltas_in
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.suppression import suppressed_instrumentation
 
@@ -73,7 +73,7 @@ class MetricsExport:
         self._exporter = exporter
         self._interval_seconds = interval_seconds
         self._lock = Lock()
-        self._failures = 0  # guarded by _lock
+        self._failures = self._dropped = 0  # guarded by _lock
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="otel-toolcall-eval-metrics", daemon=True)
         self._thread.start()
@@ -81,17 +81,22 @@ class MetricsExport:
     def flush(self) -> bool:
         """Export what there is now; False if that failed. Takes as long as the exporter does."""
         with self._lock, suppressed_instrumentation():
+            collected = None
             try:
-                sent = self._exporter.export(self._collection.collect(), timeout_millis=_TIMEOUT_MS) is MetricExportResult.SUCCESS
-            except Exception as error:  # noqa: BLE001 - the exporter's; the next interval is to come all the same
+                collected = self._collection.collect()
+                sent = self._exporter.export(collected, timeout_millis=_TIMEOUT_MS) is MetricExportResult.SUCCESS
+            except Exception as error:  # noqa: BLE001 - the exporter's, or whoever's who counts; the next interval is to come all the same
                 _logger.warning("metrics could not be exported", extra={"error": type(error).__qualname__})
                 sent = False
-            self._failures += not sent
+            if not sent:
+                self._failures += 1
+                self._dropped += 0 if collected is None else deltas_in(collected)
             return sent
 
     def counts(self) -> Mapping[CountKey, int | float]:
-        """Return how many exports failed. It does not wait for one that is under way."""
-        return {("toolcall_eval.export.failures", (("signal", "metrics"),)): self._failures}
+        """Return how many exports failed, and how many data points were lost with them. It does not wait for one that is under way."""
+        signal = (("signal", "metrics"),)
+        return {("toolcall_eval.export.failures", signal): self._failures, ("toolcall_eval.export.dropped", signal): self._dropped}
 
     def shutdown(self) -> bool:
         """Export what is left, and end; False if that failed. A second call does nothing."""

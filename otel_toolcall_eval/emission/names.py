@@ -247,7 +247,7 @@ EXPORT_DROPPED: Final = Instrument(
     name="toolcall_eval.export.dropped",
     kind=Kind.OBSERVABLE_COUNTER,
     unit="{item}",
-    description="Log events and spans of ours that were lost: no room, given up, or rejected by the endpoint.",
+    description="Log events, spans and deltas of metrics of ours that were lost: no room, given up, or rejected by the endpoint.",
     attributes=(SIGNAL,),
 )
 

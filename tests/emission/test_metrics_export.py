@@ -16,7 +16,11 @@ from otel_toolcall_eval.emission.metrics_export import INTERVAL, TEMPORALITY, Ex
 from otel_toolcall_eval.errors import SettingsError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from opentelemetry.sdk.metrics.export import MetricsData
+
+    from otel_toolcall_eval.emission.metrics import CountKey
 
 
 class Exporter(MetricExporter):
@@ -46,10 +50,22 @@ class Exporter(MetricExporter):
         self.ended += 1
 
 
-def _export(exporter: Exporter, *, interval_seconds: float = 3600) -> MetricsExport:
+FAILURES, DROPPED = ((f"toolcall_eval.export.{name}", (("signal", "metrics"),)) for name in ("failures", "dropped"))
+
+
+class Counts:
+    """Counts that are observed, beside what is recorded."""
+
+    def counts(self) -> Mapping[CountKey, int | float]:
+        return {(names.SPANS_RECEIVED.name, ()): 3, (names.TRACES_MEMORY.name, ()): 4}
+
+
+def _export(exporter: Exporter, *, interval_seconds: float = 3600, temporality: Temporality = Temporality.CUMULATIVE) -> MetricsExport:
     aggregator = Aggregator(Resource({}))
     aggregator.cell(names.TRACES_DECIDED, {}).record(1)
-    return MetricsExport(Collection(aggregator), exporter, interval_seconds=interval_seconds)
+    aggregator.cell(names.SCORE, {}).record(1)
+    aggregator.source = Counts()
+    return MetricsExport(Collection(aggregator, temporality), exporter, interval_seconds=interval_seconds)
 
 
 def test_metrics_are_exported_at_the_interval_and_instrumentation_keeps_quiet() -> None:
@@ -72,9 +88,43 @@ def test_failed_export_is_counted_and_the_next_one_comes(answer: MetricExportRes
     exporter = Exporter(answer)
     export = _export(exporter)
     assert [export.flush(), export.flush()] == [False, True]
-    assert export.counts() == {("toolcall_eval.export.failures", (("signal", "metrics"),)): 1}
+    assert export.counts() == {FAILURES: 1, DROPPED: 0}
     assert "secret" not in caplog.text
     assert export.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("temporality", "lost"),
+    [
+        pytest.param(Temporality.CUMULATIVE, 0, id="cumulative-says-all-again"),
+        pytest.param(Temporality.DELTA, 3, id="delta"),
+        pytest.param(Temporality.LOWMEMORY, 2, id="lowmemory-says-what-is-observed-again"),
+    ],
+)
+def test_data_points_that_are_lost_with_a_failed_export_are_counted(temporality: Temporality, lost: int) -> None:
+    export = _export(Exporter(MetricExportResult.FAILURE), temporality=temporality)
+    assert [export.flush(), export.flush()] == [False, True]
+    assert export.counts() == {FAILURES: 1, DROPPED: lost}
+    assert export.shutdown()
+
+
+def test_counts_that_can_not_be_had_cost_one_export() -> None:
+    class Broken:
+        broken = True
+
+        def counts(self) -> Mapping[CountKey, int | float]:
+            if self.broken:
+                raise KeyError
+            return {(names.TRACES_MEMORY.name, ()): 4}
+
+    exporter, aggregator, source = Exporter(), Aggregator(Resource({})), Broken()
+    aggregator.source = source
+    export = MetricsExport(Collection(aggregator, Temporality.DELTA), exporter, interval_seconds=3600)
+    assert not export.flush()
+    source.broken = False
+    assert export.shutdown()
+    assert export.counts() == {FAILURES: 1, DROPPED: 0}
+    assert len(exporter.exported) == 1
 
 
 def test_plan_is_what_the_environment_says() -> None:
