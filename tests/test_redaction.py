@@ -75,9 +75,8 @@ def hold(said: dict[str, str], *, shown: bool) -> None:
             assert "[REDACTED]" in text
 
 
-@pytest.mark.parametrize("shown", [True, False], ids=["without-rules", "with-rules"])
-def test_the_sidecar_shows_secrets_only_without_rules(sink: Sink, tmp_path: Path, *, shown: bool) -> None:
-    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint}
+def traced() -> dict[str, object]:
+    """Return a trace whose tool was called with secrets, and returned one."""
     attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "pay",
@@ -85,8 +84,26 @@ def test_the_sidecar_shows_secrets_only_without_rules(sink: Sink, tmp_path: Path
         "gen_ai.tool.call.result": json.dumps(OUTPUT),
     }
     tool = {**otlp_span(1, 2, parent=1), "attributes": [{"key": key, "value": {"stringValue": text}} for key, text in attributes.items()]}
+    return otlp(otlp_span(1, 1), tool)
+
+
+@pytest.mark.parametrize("shown", [True, False], ids=["without-rules", "with-rules"])
+def test_the_root_that_the_sidecar_passes_on_shows_secrets_only_without_rules(sink: Sink, tmp_path: Path, *, shown: bool) -> None:
+    forward = {"forward": {"endpoint": sink.endpoint, "attach_to_root": True}}
+    with running_sidecar("--config", str(write(tmp_path, {**forward, **(SHOWN if shown else REDACTED)}))) as sidecar:
+        send_json(sidecar.http, traced())
+        for _ in JUDGED:
+            sidecar.verdicts.get(timeout=60)
+        assert sidecar.terminate() == 0
+    (root,) = [span for _, span in sink.received.spans() if not span.parent_span_id]
+    hold({"root's events": str(root.events)}, shown=shown)
+
+
+@pytest.mark.parametrize("shown", [True, False], ids=["without-rules", "with-rules"])
+def test_the_sidecar_shows_secrets_only_without_rules(sink: Sink, tmp_path: Path, *, shown: bool) -> None:
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint}
     with running_sidecar("--config", str(write(tmp_path, SHOWN if shown else REDACTED)), environ=environ) as sidecar:
-        send_json(sidecar.http, otlp(otlp_span(1, 1), tool))
+        send_json(sidecar.http, traced())
         lines = [json.dumps(sidecar.verdicts.get(timeout=60)) for _ in JUDGED]
         assert sidecar.terminate() == 0
     records = "".join(str(record) for _, record in sink.received.records())
