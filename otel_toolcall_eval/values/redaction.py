@@ -62,7 +62,8 @@ def _run(characters: str, least: int) -> str:
     return rf"(?:[{characters}]{{{least},}}|[{characters}]+(?=\.\.\.))"
 
 
-# What is said without values repeats itself from trace to trace; looked at anew it would cost a third of what emitting a verdict does.
+# What is said without values repeats itself from trace to trace, as keys do; looked at anew it would cost a third of what emitting a
+# verdict does.
 _REMEMBERED: Final = 1_000
 _MOST_REMEMBERED: Final = 300
 
@@ -128,6 +129,7 @@ class Redactor:
         wanted = {tuple(words_of(key)) for key in (*keys, *(DEFAULT_KEYS if defaults else ()))} - {()}
         spelled = sorted({re.escape(joiner.join(words)) for words in wanted for joiner in (" ", "")})
         self._keys = re.compile(rf"(?:^| )(?:{'|'.join(spelled)})(?: |$)") if spelled else None
+        self._holds_for = lru_cache(maxsize=_REMEMBERED)(self._is_secret)
         self._patterns = tuple(patterns)
         self._by_shape = defaults
         self._remembered = lru_cache(maxsize=_REMEMBERED)(self._in_text)
@@ -145,14 +147,17 @@ class Redactor:
 
     def in_value(self, text: str) -> str:
         """Return a rendered value without what looks like a secret, or stands under a key that a rule holds for."""
-        return self._in_text(text if self._keys is None else self._without_members(text, self._keys))
+        return self._in_text(text if self._keys is None else self._without_members(text))
 
-    def _without_members(self, text: str, keys: re.Pattern[str]) -> str:
+    def _is_secret(self, key: str) -> bool:
+        return self._keys is not None and self._keys.search(" ".join(words_of(key))) is not None
+
+    def _without_members(self, text: str) -> str:
         pieces: list[str] = []
         done = 0
         for separator in _SEPARATOR.finditer(text):
             before = _BEFORE.match(text[max(done, separator.start() - _LOOK_BACK) : separator.start()][::-1])
-            if separator.start() < done or before is None or not keys.search(" ".join(words_of(_key_of(before)))):
+            if separator.start() < done or before is None or not self._holds_for(_key_of(before)):
                 continue
             begin = separator.end()
             end = _end_of_value(text, begin, is_quoted=before["quote"] is not None, is_assigned="=" in separator[0])
