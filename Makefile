@@ -16,6 +16,8 @@ ARGS ?=
 SIDECAR := $(VENV)/.has-sidecar
 DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
+# Parts for `make bench`, all by default: ONLY=sidecar
+ONLY ?=
 # How long `make fuzz` tries each target.
 SECONDS ?= 60
 
@@ -94,8 +96,8 @@ lowest: $(DEV) ## run all tests with the lowest versions of the dependencies tha
 	@$(BUILD)/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(BUILD)/lowest.txt --editable '.[dev]'
 	@$(BUILD)/lowest/bin/python -m pytest -q -n $(JOBS)
 
-bench: $(DEV) ## measure; prints ratios within one run, asserts no times
-	@$(PY) -m pytest -q -o addopts=--import-mode=importlib -o python_files='bench_*.py' tests/bench
+bench: $(DEV) ## measure beside yardsticks; prints a table, asserts no times: make bench ONLY='sidecar wire' (needs go for the Collector)
+	@$(PY) -m tests.bench $(ONLY)
 
 fuzz: $(FUZZ) ## try the decoders and the reading of criteria with made-up input, SECONDS=60 each
 	@nice $(PY) -m tests.fuzz --seconds $(SECONDS) --jobs $(JOBS) --folder $(BUILD)/fuzz

@@ -1,16 +1,14 @@
-"""A million short traces, and a hundred of 50,000 spans, through the buffer: the time per span, and what is taken at most."""
+"""Many short traces, and a few of 50,000 spans, through the buffer: the time per span, and what is taken at most."""
 
 from __future__ import annotations
 
-import resource
 import time
 from typing import TYPE_CHECKING
-
-import pytest
 
 from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
 from otel_toolcall_eval.model.trace import Resource, Scope, Span
+from tests.bench.results import Goal, Result
 from tests.fakes import SECOND_NS
 
 if TYPE_CHECKING:
@@ -37,17 +35,8 @@ def trace_of(number: int, spans: int) -> Iterator[Span]:
         )
 
 
-@pytest.mark.parametrize(
-    ("traces", "spans"),
-    [
-        pytest.param(100_000, 3, id="100,000 short traces"),
-        pytest.param(1_000_000, 3, id="1,000,000 short traces"),
-        pytest.param(10, 50_000, id="10 traces of 50,000 spans"),
-        pytest.param(100, 50_000, id="100 traces of 50,000 spans"),
-    ],
-)
-def test_buffer(traces: int, spans: int) -> None:
-    """Report microseconds a span; a ratio near 1 between ten times and once as many is what to look for."""
+def fill(traces: int, spans: int) -> tuple[float, float]:
+    """Put so many traces through; return microseconds of CPU a span, and the most that the buffer held, in MiB."""
     buf = TraceBuffer(is_relevant=lambda candidate: bool(candidate.attributes), limits=BufferLimits())
     judged, most, busy = 0, 0, 0.0
     for number in range(1, traces + 1):
@@ -64,5 +53,20 @@ def test_buffer(traces: int, spans: int) -> None:
     for later in (1, 2):
         judged += len(buf.pop_due(now_ns=now_ns + later * 10_000 * SECOND_NS))
     assert (judged, len(buf), buf.size_bytes, buf.revisable, buf.next_due_ns()) == (traces, 0, 0, 0, None)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{busy / traces / spans * 1e6:.2f} us a span, {busy:.1f} s, buffer at most {most / 2**20:.1f} MiB, process {peak:.0f} MiB")  # noqa: T201 - the report
+    return busy / traces / spans * 1e6, most / 2**20
+
+
+def results() -> Iterator[Result]:
+    """Measure traces of few spans and of many, and twice as many traces of either."""
+    for traces, spans in ((100_000, 3), (20, 50_000)):
+        theirs, _ = fill(traces // 2, spans)
+        ours, most = fill(traces, spans)
+        yield Result(
+            name="buffer",
+            load=f"{traces:,} traces of {spans:,} spans",
+            ours=ours,
+            yardstick=f"{traces // 2:,} traces",
+            theirs=theirs,
+            goals=(Goal(limit=1.1),),  # for each span: 2.2 times the time for twice as many
+            more={"held at most MiB": most},
+        )

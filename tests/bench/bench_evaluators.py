@@ -1,12 +1,11 @@
-"""Times the evaluators: `make bench`. Payloads are decoded anew each time, as for a new trace; criteria are known already."""
+"""Times the evaluators. Payloads are decoded anew each time, as for a new trace; criteria are known already."""
 
 from __future__ import annotations
 
 import gc
+import json
 import time
 from typing import TYPE_CHECKING
-
-import pytest
 
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.count import CountEvaluator
@@ -24,11 +23,10 @@ from otel_toolcall_eval.model.criteria import (
 )
 from otel_toolcall_eval.model.tool_call import CallLog, Content, ContentState, Payload, ToolCall
 from otel_toolcall_eval.values.text import read_text
+from tests.bench.results import Goal, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_benchmark.fixture import BenchmarkFixture
+    from collections.abc import Callable, Iterator
 
     from otel_toolcall_eval.model.score import Score
     from otel_toolcall_eval.model.trace import Value
@@ -89,37 +87,53 @@ def make_judge(evaluator: str, size: int, tools: int) -> Callable[[CallLog], Sco
 EVALUATORS = ("count", "order", "args", "args-subset", "output")
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("evaluator", EVALUATORS)
-def test_time_of_one_evaluation(benchmark: BenchmarkFixture, evaluator: str, size: int) -> None:
-    judge = make_judge(evaluator, size, TOOLS)
-    benchmark.group = f"{size} calls"
-    score = benchmark.pedantic(  # type: ignore[no-untyped-call]  # the plugin's own
-        judge, setup=lambda: ((make_log(size, TOOLS),), {}), rounds=max(10, 8_000 // size)
-    )
+def evaluation_us(evaluator: str, size: int, tools: int, *, rounds: int) -> float:
+    """Return the least CPU time of one evaluation in microseconds, each of a log whose payloads have not been read."""
+    judge, taken = make_judge(evaluator, size, tools), []
+    for _ in range(rounds):
+        log = make_log(size, tools)
+        gc.collect(0)
+        started = time.thread_time()
+        score = judge(log)
+        taken.append(time.thread_time() - started)
     assert score.value > 0
+    return min(taken) * 1e6
 
 
-def test_time_of_all_four_for_a_typical_trace(benchmark: BenchmarkFixture) -> None:
-    judges = [make_judge(evaluator, 4, TOOLS) for evaluator in ("count", "order", "args", "output")]
-    benchmark.group = "4 calls"
-    scores = benchmark.pedantic(  # type: ignore[no-untyped-call]  # the plugin's own
-        lambda log: [judge(log) for judge in judges], setup=lambda: ((make_log(4, TOOLS),), {}), rounds=2_000
-    )
-    assert [score.value for score in scores] == [1.0] * 4
+def loading_us(size: int, *, rounds: int) -> float:
+    """Return the least CPU time of loading the payloads of so many calls."""
+    texts = [f'{{"city": "Tokyo", "day": {number}}}' for number in range(2 * size)]
+    taken = []
+    for _ in range(rounds):
+        started = time.thread_time()
+        for text in texts:
+            json.loads(text)
+        taken.append(time.thread_time() - started)
+    return min(taken) * 1e6
 
 
-@pytest.mark.parametrize("evaluator", EVALUATORS)
-def test_twice_the_calls_and_expectations_take_about_twice_the_time(evaluator: str) -> None:
-    times: dict[int, list[float]] = {500: [], 1_000: []}
-    judges = {size: make_judge(evaluator, size, 1) for size in times}
-    for _ in range(30):
-        for size, taken in times.items():
-            log = make_log(size, 1)
-            gc.collect()
-            started = time.thread_time()  # the machine's other work must not count
-            judges[size](log)
-            taken.append(time.thread_time() - started)
-    half, whole = (min(taken) for taken in times.values())
-    print(f"\n{evaluator}: 500 calls of one tool {half * 1e3:.2f} ms, 1,000 {whole * 1e3:.2f} ms, ratio {whole / half:.2f}")  # noqa: T201 - for who asked
-    assert whole / half <= 2.2
+def results() -> Iterator[Result]:
+    """Measure each evaluator, and twice the calls and expectations, where all calls are of one tool."""
+    for size in SIZES:
+        rounds = max(10, 4_000 // size)
+        loading = loading_us(size, rounds=rounds)
+        for evaluator in EVALUATORS:
+            yield Result(
+                name=f"evaluator {evaluator}",
+                load=f"{size:,} calls",
+                ours=evaluation_us(evaluator, size, TOOLS, rounds=rounds),
+                yardstick="json.loads of two payloads a call",
+                theirs=loading,
+                unit="us",
+            )
+    for evaluator in EVALUATORS:
+        half, whole = (evaluation_us(evaluator, size, 1, rounds=30) for size in (500, 1_000))
+        yield Result(
+            name=f"evaluator {evaluator}",
+            load="1,000 calls of one tool",
+            ours=whole,
+            yardstick="500 calls",
+            theirs=half,
+            unit="us",
+            goals=(Goal(limit=2.2),),
+        )

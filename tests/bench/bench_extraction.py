@@ -1,4 +1,4 @@
-"""Times the reading of tool calls: `make bench`. Each figure stands beside what decoding the same spans from OTLP/JSON takes."""
+"""Times the reading of tool calls. Each figure stands beside what decoding the same spans from OTLP/JSON takes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-import pytest
-
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.wire.otlp_json import decode_traces
+from tests.bench.results import Goal, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from otel_toolcall_eval.model.tool_call import ToolCall
     from otel_toolcall_eval.model.trace import Span
 
 SPANS = 500
@@ -60,38 +60,45 @@ def _request(attributes: dict[str, str]) -> bytes:
 
 
 def _best(work: Callable[[], object]) -> float:
-    """Return the least time of several rounds, in microseconds for each span."""
+    """Return the least CPU time of several rounds, in microseconds for each span."""
     times = []
     for _ in range(ROUNDS):
-        start = time.perf_counter()
+        start = time.thread_time()
         work()
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
     return min(times) / SPANS * 1e6
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_extraction_beside_decoding(kind: str) -> None:
+def results() -> Iterator[Result]:
+    """Measure every kind of span, and twice as many spans."""
     extractor = default_extractor()
-    body = _request(KINDS[kind])
-    spans: Sequence[Span] = decode_traces(body, extractor.projection).spans
+    for kind, attributes in KINDS.items():
+        body = _request(attributes)
+        spans: Sequence[Span] = decode_traces(body, extractor.projection).spans
+        yield Result(
+            name="extraction",
+            load=f"{kind}, payloads read",
+            ours=_best(lambda: _read_payloads(extractor.extract(spans).calls)),  # noqa: B023 - called at once
+            yardstick="decoding OTLP/JSON",
+            theirs=_best(lambda: decode_traces(body, extractor.projection)),  # noqa: B023
+            more={
+                "marker test us": _best(lambda: [extractor.is_relevant(span) for span in spans]),  # noqa: B023
+                "payloads not read us": _best(lambda: extractor.extract(spans)),  # noqa: B023
+            },
+        )
+    whole = decode_traces(_request(KINDS["tool, GenAI"]), extractor.projection).spans
+    half = whole[: SPANS // 2]
+    yield Result(
+        name="extraction",
+        load=f"{SPANS} spans",
+        ours=_best(lambda: extractor.extract(whole)) * SPANS,
+        yardstick=f"{SPANS // 2} spans",
+        theirs=_best(lambda: extractor.extract(half)) * SPANS,
+        unit="us",
+        goals=(Goal(limit=2.2),),
+    )
 
-    def read_payloads() -> None:
-        for call in extractor.extract(spans).calls:
-            _ = call.arguments.state, call.output.state
 
-    decoding = _best(lambda: decode_traces(body, extractor.projection))
-    figures = {
-        "marker test": _best(lambda: [extractor.is_relevant(span) for span in spans]),
-        "extraction": _best(lambda: extractor.extract(spans)),
-        "with payloads": _best(read_payloads),
-    }
-    shown = ", ".join(f"{name} {figure:.1f} us ({figure / decoding:.2f})" for name, figure in figures.items())
-    print(f"\n{kind}: decoding {decoding:.1f} us a span; {shown}")  # noqa: T201 - the report is the point
-
-
-def test_ten_times_the_spans_take_about_ten_times_as_long() -> None:
-    extractor = default_extractor()
-    spans = decode_traces(_request(KINDS["tool, GenAI"]), extractor.projection).spans
-    few, many = spans[: SPANS // 10], spans
-    ratio = _best(lambda: extractor.extract(many)) / _best(lambda: extractor.extract(few))
-    print(f"\n{SPANS} spans against {SPANS // 10}: {ratio:.1f} times as long")  # noqa: T201 - the report is the point
+def _read_payloads(calls: Iterable[ToolCall]) -> None:
+    for call in calls:
+        _ = call.arguments.state, call.output.state

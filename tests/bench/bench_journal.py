@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pytest
 
 from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
@@ -15,10 +15,11 @@ from otel_toolcall_eval.journaling import NoJournal
 from otel_toolcall_eval.model.trace import Resource, Scope, Span
 from otel_toolcall_eval.work_items import SpanRequest
 from tests.assembly.judged import count, pipeline
+from tests.bench.results import Result
 from tests.fakes import SECOND_NS
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from otel_toolcall_eval.journaling import Journal
 
@@ -58,19 +59,22 @@ def request(spans: list[Span]) -> SpanRequest:
     return SpanRequest(spans=spans, transport="grpc", rejected={}, open_spans=None, size_bytes=1, done=Future())
 
 
-@pytest.mark.parametrize(
-    ("traces", "together"), [pytest.param(50, 1, id="500 spans"), pytest.param(1, 1, id="10"), pytest.param(1, 16, id="16 x 10")]
-)
-def test_journal(traces: int, together: int, tmp_path: Path) -> None:
-    """Report CPU and elapsed microseconds a span, taken in, judged and removed; ``together`` requests wait in each turn."""
-    base = 0.0
-    for sync in (None, *Sync):
-        cpu, elapsed = run(
-            tmp_path / f"{sync}", sync, traces=traces, together=together, turns=(20_000 // SPANS_PER_TRACE) // (traces * together)
-        )
-        base = base or cpu
-        name = "no journal" if sync is None else sync.value
-        print(f"{name:>12}: {cpu:6.2f} us CPU a span, {elapsed:6.2f} us elapsed; CPU x {cpu / base:.2f}")  # noqa: T201 - the report
+def results() -> Iterator[Result]:
+    """Measure each ``sync``, for requests of several sizes; so many of them wait in each turn."""
+    for traces, together, load in ((50, 1, "500 spans"), (1, 1, "10 spans"), (1, 16, "16 x 10 spans")):
+        turns = (20_000 // SPANS_PER_TRACE) // (traces * together)
+        with tempfile.TemporaryDirectory() as folder:
+            base, _ = run(Path(folder) / "none", None, traces=traces, together=together, turns=turns)
+            for sync in Sync:
+                cpu, elapsed = run(Path(folder) / f"journal-{sync}", sync, traces=traces, together=together, turns=turns)
+                yield Result(
+                    name=f"journal, sync {sync.value}",
+                    load=load,
+                    ours=cpu,
+                    yardstick="no journal",
+                    theirs=base,
+                    more={"by the clock us/span": elapsed},
+                )
 
 
 def run(path: Path, sync: Sync | None, *, traces: int, together: int, turns: int) -> tuple[float, float]:

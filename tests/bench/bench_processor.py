@@ -1,6 +1,6 @@
 """What an agent pays for being judged in its own process, beside what the SDK's batch processor costs it in the same run.
 
-Run with ``make bench``, or alone with ``-s`` to see the lines. The hooks are timed by CPU time of their own thread, in small parts between
+The hooks are timed by CPU time of their own thread, in small parts between
 which the judging thread catches up, so that it does not compete for the interpreter; the best twentieth of the parts counts. Whole agents
 are timed by the process's CPU time, judging included, and by the clock.
 """
@@ -8,18 +8,17 @@ are timed by the process's CPU time, judging included, and by the clock.
 from __future__ import annotations
 
 import resource
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import set_span_in_context
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
+from tests.bench.results import Goal, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,15 +86,6 @@ def hook_ns(processor: SpanProcessor, attributes: Mapping[str, str | int]) -> fl
     return sorted(found)[len(found) // 20]
 
 
-@pytest.mark.parametrize("attributes", [pytest.param(PLAIN, id="no tool call"), pytest.param(TOOL, id="tool call")])
-def test_hooks(attributes: Mapping[str, str | int]) -> None:
-    """Report both processors' hooks and their ratio: at most 1 is the aim, 2 for a tool call."""
-    runs = [(hook_ns(batch(), attributes), hook_ns(ours(), attributes)) for _ in range(3)]
-    theirs, mine = (min(run[side] for run in runs) for side in (0, 1))
-    sys.stdout.write(f"\n{len(attributes)} attributes: batch processor {theirs:.0f} ns, ours {mine:.0f} ns, ratio {mine / theirs:.2f}")
-    assert mine > 0
-
-
 def agent_us(make: Callable[[], SpanProcessor] | None, *, work_ns: int = 0, runs: int = 40) -> tuple[float, float]:
     """Return microseconds of CPU and of time that each span of a 100-span agent takes, judging included; ``work_ns`` is its own work."""
     provider = TracerProvider(shutdown_on_exit=False)
@@ -115,28 +105,8 @@ def agent_us(make: Callable[[], SpanProcessor] | None, *, work_ns: int = 0, runs
     return used
 
 
-@pytest.mark.parametrize(
-    ("work_ns", "runs"), [pytest.param(0, 40, id="an agent that does nothing else"), pytest.param(10_000_000, 1, id="10 ms a step")]
-)
-def test_agent(work_ns: int, runs: int) -> None:
-    """Report what an agent of 100 spans costs without us, with us, and with us around its batch processor: under 50 us a span, or 1 %."""
-    kinds: Mapping[str, Callable[[], SpanProcessor] | None] = {
-        "no processor": None,
-        "batch": batch,
-        "ours": ours,
-        "ours around batch": wrapping,
-    }
-    found = {name: min(agent_us(make, work_ns=work_ns, runs=runs) for _ in range(3)) for name, make in kinds.items()}
-    base_cpu, base_clock = found["no processor"]
-    for name, (cpu, clock) in found.items():
-        more = f"{cpu - base_cpu:.1f} us CPU, {100 * (clock / base_clock - 1):.1f} % of time"
-        sys.stdout.write(f"\n{name}: {cpu:.1f} us CPU, {clock:.1f} us a span; more than none: {more}")
-    assert base_cpu > 0
-
-
-@pytest.mark.parametrize("spans", [pytest.param(100_000, id="100,000 spans"), pytest.param(1_000_000, id="1,000,000 spans")])
-def test_memory(spans: int) -> None:
-    """Report the process's memory in the course of so many spans, ended without a pause, and how many were too many to be judged."""
+def memory_mb(spans: int) -> tuple[list[float], int]:
+    """Return the process's memory after each quarter of so many spans, ended without a pause, and how many were too many to be judged."""
     provider = TracerProvider(shutdown_on_exit=False)
     processor = ours()
     provider.add_span_processor(processor)
@@ -148,8 +118,52 @@ def test_memory(spans: int) -> None:
                 tracer.start_span("step").end()
         if number % (spans // (100 * QUARTERS)) == spans // (100 * QUARTERS) - 1:
             processor.force_flush(60_000)
-            kept.append(int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize())
-    dropped = processor._source.dropped  # type: ignore[attr-defined]  # noqa: SLF001 - the count leaves with metrics only
-    sys.stdout.write(f"\n{spans} spans: {', '.join(f'{size / 1e6:.1f}' for size in kept)} MB after each quarter, {dropped} dropped")
+            kept.append(int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize() / 1e6)
+    dropped: int = processor._source.dropped  # type: ignore[attr-defined]  # noqa: SLF001 - the count leaves with metrics only
     provider.shutdown()
-    assert len(kept) == QUARTERS
+    return kept, dropped
+
+
+def results() -> Iterator[Result]:
+    """Measure the hooks, whole agents, and memory."""
+    for attributes, load, most in ((PLAIN, "no tool call", 1.0), (TOOL, "tool call", 2.0)):
+        runs = [(hook_ns(batch(), attributes), hook_ns(ours(), attributes)) for _ in range(3)]
+        theirs, mine = (min(run[side] for run in runs) for side in (0, 1))
+        yield Result(
+            name="hooks",
+            load=load,
+            ours=mine,
+            yardstick="BatchSpanProcessor",
+            theirs=theirs,
+            unit="ns/span",
+            goals=(Goal(limit=most),),
+        )
+    for work_ns, runs_of, load in ((0, 40, "an agent that does nothing else"), (10_000_000, 1, "an agent, 10 ms a step")):
+        yield from agents(work_ns, runs_of, load)
+    kept, dropped = memory_mb(100_000)
+    more = {f"quarter {number + 1}": size for number, size in enumerate(kept)}
+    yield Result(name="memory", load="100,000 spans", ours=kept[-1], yardstick="first quarter", theirs=kept[0], unit="MB", more=more)
+    yield Result(name="memory", load="100,000 spans", ours=float(dropped), yardstick="", unit="spans dropped")
+
+
+def agents(work_ns: int, runs: int, load: str) -> Iterator[Result]:
+    """Measure what an agent of 100 spans costs with us, and with us around its batch processor, beyond what it costs with neither."""
+    kinds: Mapping[str, Callable[[], SpanProcessor] | None] = {
+        "no processor": None,
+        "batch": batch,
+        "ours": ours,
+        "ours around batch": wrapping,
+    }
+    found = {name: min(agent_us(make, work_ns=work_ns, runs=runs) for _ in range(3)) for name, make in kinds.items()}
+    base_cpu, base_clock = found["no processor"]
+    for name in ("ours", "ours around batch"):
+        cpu, clock = found[name]
+        yield Result(
+            name=name,
+            load=load,
+            ours=cpu - base_cpu,
+            yardstick="BatchSpanProcessor",
+            theirs=found["batch"][0] - base_cpu,
+            goals=(Goal(limit=50.0, of="ours"),),
+            more={"more time by the clock %": 100 * (clock / base_clock - 1), "no processor us/span": base_cpu},
+        )

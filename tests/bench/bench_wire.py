@@ -1,4 +1,4 @@
-"""Times decoding: `make bench`. Each figure stands beside what parsing alone takes, with the generated classes, in the same run."""
+"""Times decoding. Each figure stands beside what parsing alone takes, with the generated classes, in the same run."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.wire import otlp_json, otlp_protobuf
+from tests.bench.results import Goal, Result
 from tests.wire.otlp_requests import START_NS, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 SPANS = 512  # what the SDK's batch processor sends at a time
 ROUNDS = 25
@@ -42,7 +42,7 @@ MODEL = {
     "server.address": "api.example.com",
 }
 KINDS = {"general": [GENERAL], "tool": [TOOL], "model": [MODEL], "agent trace": [*[MODEL] * 5, *[TOOL] * 4, GENERAL]}
-PROJECTIONS = {
+PROJECTIONS: dict[str, Callable[[], Projection]] = {
     "nothing kept": lambda: Projection(keys=frozenset({f"nobody.writes.this.{number}" for number in range(150)})),
     "all dialects": lambda: default_extractor().projection,
 }
@@ -73,33 +73,40 @@ def request_of(kinds: list[dict[str, str]], spans: int = SPANS) -> ExportTraceSe
 
 
 def best(work: Callable[[], object], spans: int = SPANS) -> float:
-    """Return the least time of several rounds, in microseconds for each span."""
+    """Return the least CPU time of several rounds, in microseconds for each span."""
     times = []
     for _ in range(ROUNDS):
-        start = time.perf_counter()
+        start = time.thread_time()
         work()
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
     return min(times) / spans * 1e6
 
 
-@pytest.mark.parametrize("kept", PROJECTIONS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_decoding_beside_parsing_alone(kind: str, kept: str) -> None:
-    request, projection = request_of(KINDS[kind]), PROJECTIONS[kept]()
-    body, text = request.SerializeToString(), to_json(request)
-    parsing = best(lambda: ExportTraceServiceRequest.FromString(body))
-    loading = best(lambda: json.loads(text))
-    protobuf = best(lambda: otlp_protobuf.decode_traces(body, projection))
-    from_json = best(lambda: otlp_json.decode_traces(text, projection))
-    print(  # noqa: T201 - the report is the point
-        f"\n{kind}, {kept}: {len(body) // SPANS} bytes a span; parsing alone {parsing:.2f} us, decoding {protobuf:.1f} us"
-        f" ({protobuf / parsing:.1f} x); JSON: loading alone {loading:.1f} us, decoding {from_json:.1f} us ({from_json / loading:.1f} x,"
-        f" {from_json / protobuf:.1f} x protobuf)"
-    )
-
-
-def test_ten_times_the_spans_take_about_ten_times_as_long() -> None:
+def results() -> Iterator[Result]:
+    """Measure every kind of span, with and without anything kept of it, and twice the spans."""
+    for kind, attributes in KINDS.items():
+        request = request_of(attributes)
+        body, text = request.SerializeToString(), to_json(request)
+        parsing = best(lambda: ExportTraceServiceRequest.FromString(body))  # noqa: B023 - called at once
+        loading = best(lambda: json.loads(text))  # noqa: B023
+        for kept, projecting in PROJECTIONS.items():
+            projection = projecting()
+            more = {"bytes a span": len(body) / SPANS}
+            load = f"{kind}, {kept}"
+            protobuf = best(lambda: otlp_protobuf.decode_traces(body, projection))  # noqa: B023
+            from_json = best(lambda: otlp_json.decode_traces(text, projection))  # noqa: B023
+            yield Result(name="decode protobuf", load=load, ours=protobuf, yardstick="protobuf parser alone", theirs=parsing, more=more)
+            yield Result(name="decode JSON", load=load, ours=from_json, yardstick="json.loads alone", theirs=loading)
     projection = PROJECTIONS["all dialects"]()
-    few, many = (request_of(KINDS["agent trace"], spans).SerializeToString() for spans in (SPANS, 10 * SPANS))
-    ratio = best(lambda: otlp_protobuf.decode_traces(many, projection)) / best(lambda: otlp_protobuf.decode_traces(few, projection))
-    print(f"\n{10 * SPANS} spans against {SPANS}: {ratio:.1f} times as long")  # noqa: T201 - the report is the point
+    few, many = (request_of(KINDS["agent trace"], spans).SerializeToString() for spans in (5 * SPANS, 10 * SPANS))
+    taken = [best(lambda: otlp_protobuf.decode_traces(body, projection), 1) for body in (few, many)]  # noqa: B023
+    load = f"{10 * SPANS:,} spans"
+    yield Result(
+        name="decode protobuf",
+        load=load,
+        ours=taken[1],
+        yardstick=f"{5 * SPANS:,} spans",
+        theirs=taken[0],
+        unit="us",
+        goals=(Goal(limit=2.2),),
+    )

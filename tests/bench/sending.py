@@ -128,7 +128,7 @@ class Round:
         try:
             while time.monotonic() < self._until:
                 with self._lock:
-                    number, body = next(self._bodies, (0, b"")) if self.requests else (0, b"")
+                    number, body = next(self._bodies, (0, b"")) if self.requests > 0 else (0, b"")
                     self.requests -= 1
                 if not body:
                     return

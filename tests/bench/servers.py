@@ -169,13 +169,13 @@ def sidecar(*, service: str, sink: str | None, more: Mapping[str, str] | None = 
 
 
 @contextmanager
-def collector() -> Iterator[Server]:
+def collector(*, quiet_seconds: float = QUIET_SECONDS) -> Iterator[Server]:
     """Run the Collector, which groups by trace and throws away."""
     COLLECTOR.make()
     with held_ports(3) as (grpc, http, health), tempfile.TemporaryDirectory() as folder:
         config = {
             "receivers": {"otlp": {"protocols": {"grpc": {"endpoint": grpc, "max_recv_msg_size_mib": 64}, "http": {"endpoint": http}}}},
-            "processors": {"groupbytrace": {"wait_duration": f"{QUIET_SECONDS}s", "num_traces": 1_000_000}, "batch": {}},
+            "processors": {"groupbytrace": {"wait_duration": f"{quiet_seconds}s", "num_traces": 1_000_000}, "batch": {}},
             "exporters": {"nop": {}},
             "extensions": {"health_check": {"endpoint": health}},
             "service": {
