@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PARTS: Final = {
     "sidecar": "a sidecar beside the OpenTelemetry Collector, under ten loads",
+    "floor": "a gRPC server in Python that reads nothing, beside the Collector",
     "judging": "four evaluators on a trace, beside the reference evaluators",
     "wire": "decoding beside protobuf's and json's parsers alone",
     "extraction": "reading tool calls beside decoding them",
