@@ -24,7 +24,7 @@ PARTS: Final = {
     "wire": "decoding beside protobuf's and json's parsers alone",
     "extraction": "reading tool calls beside decoding them",
     "evaluators": "each evaluator by itself, and twice the calls",
-    "buffer": "grouping by trace, and ten times the traces",
+    "buffer": "grouping by trace, and twice the traces",
     "processor": "the span processor beside BatchSpanProcessor",
     "journal": "the journal beside no journal",
     "memory": "what open traces take",
