@@ -59,7 +59,7 @@ def fill(traces: int, spans: int) -> tuple[float, float]:
 
 def results() -> Iterator[Result]:
     """Measure traces of few spans and of many, and twice as many traces of either."""
-    for traces, spans in ((100_000, 3), (20, 50_000)):
+    for traces, spans in ((30_000, 3), (4, 50_000)):
         rounds = [(fill(traces // 2, spans), fill(traces, spans)) for _ in range(ROUNDS)]
         yield Result(
             name="buffer",
