@@ -122,12 +122,13 @@ def build_receivers(settings: Settings, *, worker: Worker, intake: OtlpIntake, p
             tls=protection.tls_of(http),
             tokens=protection.tokens_of(http),
             allowed_origins=listen.allowed_origins,
+            allowed_hosts=listen.allowed_hosts,
         ),
-        control=None if listen.control is None else _control(listen.control, protection, worker),
+        control=None if listen.control is None else _control(listen.control, listen.allowed_hosts, protection, worker),
     )
 
 
-def _control(listener: Listener, protection: Protection, worker: Worker) -> ControlListener:
+def _control(listener: Listener, allowed_hosts: frozenset[str], protection: Protection, worker: Worker) -> ControlListener:
     def known() -> frozenset[str]:
         return frozenset(name for found in worker.pipeline.criteria for name in (found.name, *found.aliases))
 
@@ -141,6 +142,7 @@ def _control(listener: Listener, protection: Protection, worker: Worker) -> Cont
         host=listener.address.host,
         port=listener.address.port,
         port_option="--control",
+        allowed_hosts=allowed_hosts,
         tls=protection.tls_of(listener),
         tokens=protection.tokens_of(listener),
     )

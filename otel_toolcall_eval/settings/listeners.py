@@ -66,6 +66,7 @@ class Listen:
         control: None listens to nobody. It is off by default: most agents are never bound from outside, and several sidecars on
             one machine would need a third port each.
         allowed_origins: web origins whose scripts may send OTLP over HTTP; ``*`` is any, none is none.
+        allowed_hosts: further names and addresses under which requests over HTTP are answered; ``*`` is any.
         insecure: an address that other machines can reach is wanted, though what protects it is missing.
     """
 
@@ -73,6 +74,7 @@ class Listen:
     http: Listener = field(default=Listener(address=Address(host="127.0.0.1", port=4318)))
     control: Listener | None = None
     allowed_origins: frozenset[str] = frozenset()
+    allowed_hosts: frozenset[str] = frozenset()
     insecure: bool = False
 
     @property
@@ -109,6 +111,7 @@ def listen_of(defaults: Listen, values: Mapping[str, object], problems: list[Pro
         http=listener("http", defaults.http) or defaults.http,
         control=listener("control", defaults.control),
         allowed_origins=cast("frozenset[str]", values.get("listen.http.cors.allowed_origins", defaults.allowed_origins)),
+        allowed_hosts=cast("frozenset[str]", values.get("listen.allowed_hosts", defaults.allowed_hosts)),
         insecure=bool(values.get("listen.insecure", defaults.insecure)),
     )
     problems.extend(_shared_ports(found))

@@ -15,6 +15,7 @@ from otel_toolcall_eval.settings.redact_shape import RedactShape  # noqa: TC001 
 from otel_toolcall_eval.settings.shape import Shape
 from otel_toolcall_eval.settings.units import (  # noqa: TC001 - pydantic reads the annotations at run time
     Duration,
+    Hosts,
     ListenAddress,
     Mebibytes,
     Natural,
@@ -98,6 +99,7 @@ class ListenShape(Shape):
     )
     tls: TlsShape | None = Field(default=None, description="Certificate and key of listeners without their own.")
     token_file: Name | None = Field(default=None, description="Tokens of listeners without their own.")
+    allowed_hosts: Hosts | None = Field(default=None, description="Further names under which HTTP and control answer; * is any.")
     insecure: Flag | None = Field(default=None, description="Listen also where other machines reach us, without that protection.")
 
 

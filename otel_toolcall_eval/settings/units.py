@@ -155,15 +155,29 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s,*]+", re.ASCII)
 
 def _origins(value: object, info: ValidationInfo) -> frozenset[str]:
     fix = "list origins as browsers send them, as in https://app.example.com or http://localhost:3000; * alone is any"
+    return _listed(value, info, "an origin", _ORIGIN, fix)
+
+
+# A name, an IPv4 address, or an IPv6 address with or without brackets; never with a port.
+_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*", re.ASCII)
+
+
+def _hosts(value: object, info: ValidationInfo) -> frozenset[str]:
+    fix = "list names and addresses without scheme and port, as in scores.example.com or ::1; * alone is any"
+    return frozenset(host.strip("[]") for host in _listed(value, info, "a host", _HOST, fix))
+
+
+def _listed(value: object, info: ValidationInfo, kind: str, form: re.Pattern[str], fix: str) -> frozenset[str]:
+    """Return the members of a list, each of the given form or ``*``; in a variable they are separated by commas."""
     if info.context == FROM_TEXT and isinstance(value, str):
         value = value.replace(",", " ").split()
     if not isinstance(value, list):
         raise wrong_kind(value, "a list", fix)
-    for origin in value:
-        if not isinstance(origin, str):
-            raise wrong_kind(origin, "an origin", fix)
-        if origin != "*" and not _ORIGIN.fullmatch(origin):
-            raise complaint(what=f"{quoted(origin)} is not an origin", fix=fix)
+    for each in value:
+        if not isinstance(each, str):
+            raise wrong_kind(each, kind, fix)
+        if each != "*" and not form.fullmatch(each):
+            raise complaint(what=f"{quoted(each)} is not {kind}", fix=fix)
     return frozenset(value)
 
 
@@ -206,3 +220,10 @@ Origins = Annotated[
     SchemaOf({"type": "array", "items": {"type": "string", "pattern": f"^(\\*|{_ORIGIN.pattern})$"}}),
 ]
 """Web origins: scheme, host and port, in lower case as browsers send them."""
+
+Hosts = Annotated[
+    frozenset[str],
+    PlainValidator(_hosts),
+    SchemaOf({"type": "array", "items": {"type": "string", "pattern": f"^(\\*|{_HOST.pattern})$"}}),
+]
+"""Names and addresses without ports; IPv6 without brackets."""

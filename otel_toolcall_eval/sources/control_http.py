@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.errors import DecodeError, IntakeError
 from otel_toolcall_eval.sources.http_answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError
 from otel_toolcall_eval.sources.http_body import BodyReader
+from otel_toolcall_eval.sources.http_hosts import Hosts
 from otel_toolcall_eval.sources.http_listener import HttpListener
 from otel_toolcall_eval.wire.replies import Encoding
 
@@ -66,6 +67,7 @@ class ControlListener(HttpListener):
         host: str = "127.0.0.1",
         port: int = 0,
         port_option: str = "listen.control",
+        allowed_hosts: frozenset[str] = frozenset(),
         tls: ServerTls | None = None,
         tokens: Tokens | None = None,
     ) -> None:
@@ -78,12 +80,13 @@ class ControlListener(HttpListener):
             host: address to listen on.
             port: 0 takes any free one.
             port_option: what the reader of an error about the port is told to change.
+            allowed_hosts: further names under which requests are answered, see ``http_hosts``.
             tls: without it, nothing is encrypted.
             tokens: every request needs one of them; without it, none does.
         """
 
         def service() -> ControlService:
-            return ControlService(bind=bind, known=known, refused=refused, tokens=tokens)
+            return ControlService(bind=bind, known=known, refused=refused, hosts=Hosts(host, allowed_hosts), tokens=tokens)
 
         super().__init__(
             service,
@@ -106,10 +109,11 @@ class ControlService(HttpAnswers):
         bind: Callable[[bytes, Sequence[str]], None],
         known: Callable[[], Collection[str]],
         refused: Refused,
+        hosts: Hosts,
         tokens: Tokens | None,
     ) -> None:
         """Take what the listener was given."""
-        super().__init__(refused=refused, tokens=tokens)
+        super().__init__(refused=refused, hosts=hosts, tokens=tokens)
         self._bind = bind
         self._known = known
         self._bodies = BodyReader(

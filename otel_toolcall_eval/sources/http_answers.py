@@ -23,6 +23,7 @@ from otel_toolcall_eval.wire.replies import Encoding, error_reply, status_reply
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from otel_toolcall_eval.sources.http_hosts import Hosts
     from otel_toolcall_eval.sources.sink import Refused
     from otel_toolcall_eval.sources.tokens import Tokens
 
@@ -86,15 +87,17 @@ class Answer:
 class HttpAnswers:
     """Base of the services: ``route`` says what is served."""
 
-    def __init__(self, *, refused: Refused, tokens: Tokens | None, open_paths: frozenset[str] = frozenset()) -> None:
+    def __init__(self, *, refused: Refused, hosts: Hosts, tokens: Tokens | None, open_paths: frozenset[str] = frozenset()) -> None:
         """Take what every service has.
 
         Args:
             refused: counts the requests that were not taken.
+            hosts: the names of the listener, which requests have to use.
             tokens: requests need one of them; without it, none.
-            open_paths: need none in any case.
+            open_paths: need none in any case, and may use any name.
         """
         self._refused = refused
+        self._hosts = hosts
         self._tokens = tokens
         self._open_paths = open_paths
         self._under_way = 0
@@ -144,6 +147,11 @@ class HttpAnswers:
         """Return the name under which requests are counted."""
         raise NotImplementedError
 
+    def needs_own_name(self, request: web.BaseRequest) -> bool:
+        """Tell whether a request has to be made to a name of ours."""
+        del request
+        return self._hosts.guards_all
+
     def before_tokens(self, request: web.BaseRequest) -> Answer | None:
         """Answer what browsers ask without a token; None for all else."""
         del request
@@ -176,6 +184,8 @@ class HttpAnswers:
             raise _VersionError(where="request", what="this version of HTTP is not spoken here", fix="use HTTP/1.1")
         if len(request.headers) > MAX_HEADERS:
             raise _HeadersError(where="request", what=f"more than {MAX_HEADERS} headers", fix="send fewer headers")
+        if request.path not in self._open_paths and self.needs_own_name(request):
+            self._hosts.check(request)
         early = self.before_tokens(request)
         if early is not None:
             return early

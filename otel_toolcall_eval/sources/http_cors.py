@@ -28,7 +28,7 @@ class Cors:
         if not self._origins:
             return {}
         vary = {"Vary": "Origin"}
-        if not self._allows(origin):
+        if not self.allows(origin):
             return vary
         return {
             **vary,
@@ -38,9 +38,10 @@ class Cors:
 
     def preflight(self, origin: str | None, method: str | None) -> Mapping[str, str] | None:
         """Return what else the answer to a browser's question says, ``method`` being what it wants to send; None if the answer is no."""
-        if method is None or not self._allows(origin):
+        if method is None or not self.allows(origin):
             return None
         return {"Access-Control-Allow-Methods": "POST", "Access-Control-Allow-Headers": _HEADERS, "Access-Control-Max-Age": _SECONDS}
 
-    def _allows(self, origin: str | None) -> bool:
+    def allows(self, origin: str | None) -> bool:
+        """Tell whether scripts of this origin may send."""
         return origin is not None and (ANY in self._origins or origin in self._origins)

@@ -69,10 +69,13 @@ def json_page(document: Callable[[], Mapping[str, object]]) -> PageSource:
 
 def may_see(path: str, client: str | None) -> bool:
     """Tell whether a client, by its address, may see a page."""
-    if not path.startswith(LOCAL_PATHS):
-        return True
+    return not path.startswith(LOCAL_PATHS) or is_local(client or "")
+
+
+def is_local(address_text: str) -> bool:
+    """Tell whether a text is a loopback address."""
     try:
-        address = ip_address((client or "").partition("%")[0])
+        address = ip_address(address_text.partition("%")[0])
     except ValueError:
         return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.sources.http_answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError
-from otel_toolcall_eval.sources.http_pages import may_see
+from otel_toolcall_eval.sources.http_pages import LOCAL_PATHS, may_see
 from otel_toolcall_eval.sources.receipt import waiting_for
 from otel_toolcall_eval.wire.replies import Encoding, Signal
 from otel_toolcall_eval.wire.services import HTTP_PATHS
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.sources.http_body import BodyReader
     from otel_toolcall_eval.sources.http_cors import Cors
+    from otel_toolcall_eval.sources.http_hosts import Hosts
     from otel_toolcall_eval.sources.http_pages import PageSource
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.sources.sink import Refused
@@ -50,11 +51,12 @@ class HttpService(HttpAnswers):
         refused: Refused,
         bodies: BodyReader,
         pages: Mapping[str, PageSource],
+        hosts: Hosts,
         tokens: Tokens | None,
         cors: Cors,
     ) -> None:
         """Take what a receiver was given; start no thread yet."""
-        super().__init__(refused=refused, tokens=tokens, open_paths=_OPEN_PATHS)
+        super().__init__(refused=refused, hosts=hosts, tokens=tokens, open_paths=_OPEN_PATHS)
         self._intake = intake
         self._bodies = bodies
         self._pages = pages
@@ -70,6 +72,13 @@ class HttpService(HttpAnswers):
     def transport(self, encoding: Encoding | None) -> str:
         """Return the name under which requests are counted."""
         return _TRANSPORTS[encoding]
+
+    def needs_own_name(self, request: web.BaseRequest) -> bool:
+        """Tell whether a request has to be made to a name of ours; see ``http_hosts``."""
+        if request.path not in _SIGNALS:
+            return self._hosts.guards_all or request.path.startswith(LOCAL_PATHS)
+        origin = request.headers.get("Origin")
+        return self._hosts.guards_all and origin is not None and not self._cors.allows(origin)
 
     def before_tokens(self, request: web.BaseRequest) -> Answer | None:
         """Answer the question that a browser asks before it sends OTLP; it comes without a token."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.sources.http_body import BodyReader
 from otel_toolcall_eval.sources.http_cors import Cors
+from otel_toolcall_eval.sources.http_hosts import Hosts
 from otel_toolcall_eval.sources.http_listener import MOST_CONNECTIONS, HttpListener
 from otel_toolcall_eval.sources.http_service import HttpService
 from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES
@@ -39,6 +40,7 @@ class HttpReceiver(HttpListener):
         idle_seconds: float = 75.0,
         max_connections: int = MOST_CONNECTIONS,
         port_option: str = "--http-port",
+        allowed_hosts: frozenset[str] = frozenset(),
         tls: ServerTls | None = None,
         tokens: Tokens | None = None,
         allowed_origins: frozenset[str] = frozenset(),
@@ -58,6 +60,7 @@ class HttpReceiver(HttpListener):
             idle_seconds: how long a connection may stay unused.
             max_connections: open at a time; beyond, one that keeps us waiting is closed, or the new one is asked to come again.
             port_option: what the reader of an error about the port is told to change.
+            allowed_hosts: further names under which requests are answered, see ``http_hosts``.
             tls: without it, nothing is encrypted.
             tokens: every request but those for health needs one of them; without it, none does.
             allowed_origins: web origins whose scripts may send; ``*`` is any, none is none.
@@ -66,7 +69,9 @@ class HttpReceiver(HttpListener):
 
         def service() -> HttpService:
             cors = Cors(allowed_origins)
-            return HttpService(intake=intake, refused=refused, bodies=bodies, pages=dict(pages or {}), tokens=tokens, cors=cors)
+            hosts = Hosts(host, allowed_hosts)
+            shown = dict(pages or {})
+            return HttpService(intake=intake, refused=refused, bodies=bodies, pages=shown, hosts=hosts, tokens=tokens, cors=cors)
 
         super().__init__(
             service,

@@ -96,7 +96,15 @@ ProjectionSource: TypeAlias = Callable[[], Projection]
 Refused: TypeAlias = Callable[[str, str], None]
 """Counts a refused request by transport and reason, see ``reason_of``. Any thread."""
 
-_REASONS = {400: "undecodable", 401: "unauthenticated", 408: "too_slow", 413: "too_large", 422: "unknown_criteria", 503: "overloaded"}
+_REASONS = {
+    400: "undecodable",
+    401: "unauthenticated",
+    408: "too_slow",
+    413: "too_large",
+    421: "unknown_host",
+    422: "unknown_criteria",
+    503: "overloaded",
+}
 
 
 def reason_of(error: IntakeError) -> str:

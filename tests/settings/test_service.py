@@ -237,6 +237,12 @@ def test_what_is_left_out_or_null_has_its_default(tmp_path: Path, text: str) -> 
             {"listen": Listen(allowed_origins=frozenset({"https://a", "http://b:1"}))},
             id="origins",
         ),
+        pytest.param(
+            "LISTEN_ALLOWED_HOSTS",
+            "scores.example.com, [fd00::7]",
+            {"listen": Listen(allowed_hosts=frozenset({"scores.example.com", "fd00::7"}))},
+            id="hosts",
+        ),
         pytest.param("LISTEN_INSECURE", "true", {"listen": Listen(insecure=True)}, id="flag"),
         pytest.param("LIMITS_QUEUE_BYTES", "1MiB", {"intake": Intake(queue_bytes=MIB)}, id="size"),
         pytest.param("LIMITS_NUM_TRACES", "7", {"buffer": BufferLimits(num_traces=7)}, id="number"),
@@ -520,6 +526,26 @@ def test_an_address_that_others_reach_needs_encryption_and_someone_who_is_asked(
                 )
             ],
             id="origin-with-a-path",
+        ),
+        pytest.param(
+            "listen: {allowed_hosts: ['a:80']}",
+            [
+                (
+                    "sidecar.yaml:1: listen.allowed_hosts: 'a:80' is not a host; "
+                    "list names and addresses without scheme and port, as in scores.example.com or ::1; * alone is any"
+                )
+            ],
+            id="host-with-a-port",
+        ),
+        pytest.param(
+            "listen: {allowed_hosts: a}",
+            [
+                (
+                    "sidecar.yaml:1: listen.allowed_hosts: this is text, not a list; "
+                    "list names and addresses without scheme and port, as in scores.example.com or ::1; * alone is any"
+                )
+            ],
+            id="host-alone",
         ),
         pytest.param(
             "listen: {http: 5}",

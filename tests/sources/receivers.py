@@ -122,6 +122,8 @@ def http_receiver(
     tls: ServerTls | None = None,
     tokens: Tokens | None = None,
     allowed_origins: frozenset[str] = frozenset(),
+    host: str = "127.0.0.1",
+    allowed_hosts: frozenset[str] = frozenset(),
 ) -> HttpReceiver:
     return HttpReceiver(
         intake=otlp(intake),
@@ -137,6 +139,8 @@ def http_receiver(
         tls=tls,
         tokens=tokens,
         allowed_origins=allowed_origins,
+        host=host,
+        allowed_hosts=allowed_hosts,
     )
 
 

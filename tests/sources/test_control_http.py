@@ -40,8 +40,13 @@ class Bound:
 
 
 @contextmanager
-def listening(bound: Bound, *, tls: ServerTls | None = None, tokens: Tokens | None = None) -> Iterator[int]:
-    with running(ControlListener(bind=bound.bind, known=lambda: bound.known, refused=bound.refused, tls=tls, tokens=tokens)) as port:
+def listening(
+    bound: Bound, *, allowed_hosts: frozenset[str] = frozenset(), tls: ServerTls | None = None, tokens: Tokens | None = None
+) -> Iterator[int]:
+    listener = ControlListener(
+        bind=bound.bind, known=lambda: bound.known, refused=bound.refused, allowed_hosts=allowed_hosts, tls=tls, tokens=tokens
+    )
+    with running(listener) as port:
         yield port
 
 

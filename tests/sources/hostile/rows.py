@@ -66,7 +66,7 @@ def http(
     content_type: bytes | None = b"application/x-protobuf",
     *,
     length: bool = True,
-    host: bytes = b"Host: x\r\n",
+    host: bytes = b"Host: localhost\r\n",
 ) -> bytes:
     """Write a request."""
     typed = b"" if content_type is None else b"Content-Type: " + content_type + b"\r\n"
