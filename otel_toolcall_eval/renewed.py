@@ -80,7 +80,7 @@ class Renewed(Generic[_Value]):
             _logger.error(message, extra={"settings": list(self._files), "problems": problems})
 
     def _read(self) -> list[bytes]:
-        return [_content(setting, path) for setting, path in self._files.items()]
+        return [content_of(setting, path) for setting, path in self._files.items()]
 
 
 def readable_by_others(setting: str, path: Path) -> list[Problem]:
@@ -95,7 +95,12 @@ def readable_by_others(setting: str, path: Path) -> list[Problem]:
     return [Problem(where=f"{setting}: {path}", what="every user of this machine can read this file", fix=fix)]
 
 
-def _content(setting: str, path: Path) -> bytes:
+def content_of(setting: str, path: Path) -> bytes:
+    """Return what a small file holds.
+
+    Raises:
+        SettingsError: it can't be read, is no regular file, or is too large.
+    """
     where = f"{setting}: {path}"
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its other end

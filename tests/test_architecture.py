@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sources", "settings", "forwarding", "emission", "journal", "process_limits"),
     ("worker",),
     ("journaling",),
-    ("accounts", "clock", "emitter", "endpoint", "generator_steps", "notices", "renewed", "suppression", "work_queue"),
+    ("accounts", "clock", "emitter", "endpoint", "generator_steps", "notices", "renewed", "suppression", "token_file", "work_queue"),
     ("work_items",),
     ("pipeline",),
     ("wire", "assembly", "extraction", "binding", "evaluators", "judging"),

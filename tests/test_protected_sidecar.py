@@ -243,7 +243,10 @@ def test_commands_reach_a_protected_sidecar_by_its_settings_and_by_options(
             ([*mine, *token], "its certificate is not trusted: unable to get local issuer certificate; name its authority with --ca-file"),
             ([*trusts, *token], "if it asks clients for a certificate, show one with --cert-file"),
             ([*mine[:2], *trusts], "a certificate and its key go together; give --cert-file and --key-file"),
-            ([*mine, *trusts, "--token-file", "no-such-file"], "--token-file: no-such-file: it can't be read (No such file or directory)"),
+            (
+                [*mine, *trusts, "--token-file", "no-such-file"],
+                "--token-file: no-such-file: the file can't be read (No such file or directory)",
+            ),
             ([*mine, "--ca-file", str(key)], "no certificates can be read from it"),
             (["--cert-file", str(files.cert_file), "--key-file", str(key), *trusts], "certificate and key can't be used"),
         ):

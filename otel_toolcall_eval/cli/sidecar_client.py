@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.renewed import content_of
 from otel_toolcall_eval.settings.service import Profile, load_settings
-from otel_toolcall_eval.sources.tokens import tokens_in
+from otel_toolcall_eval.token_file import tokens_in
 
 if TYPE_CHECKING:
     import argparse
 
 OK = 200
 UNAUTHORIZED = 401
+_TOKEN_FILE = "--token-file"  # noqa: S105 - no password: the name of an option
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what was listened on, never bound here
 
 
@@ -151,9 +153,4 @@ def _context(target: Target, *, with_token: bool) -> ssl.SSLContext:
 
 
 def _token(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable path"
-        raise SettingsError(where=f"--token-file: {path}", what=f"it can't be read ({reason})", fix="check its permissions") from error
-    return tokens_in(content, where=f"--token-file: {path}")[0].decode("ascii")
+    return tokens_in(content_of(_TOKEN_FILE, path), where=f"{_TOKEN_FILE}: {path}")[0].decode("ascii")

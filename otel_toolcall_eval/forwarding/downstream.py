@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,12 +10,12 @@ from urllib.parse import urlsplit
 from otel_toolcall_eval.endpoint import without_credentials
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.renewed import Renewed, readable_by_others
+from otel_toolcall_eval.token_file import tokens_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-_TOKEN = re.compile(r"[\x21-\x7e]+")
 _TOKEN_FILE = "forward.token_file"  # noqa: S105 - no password: the name of a setting
 
 
@@ -27,7 +26,7 @@ class Downstream:
     Attributes:
         endpoint: a URL with scheme and host; for HTTP without the signals' paths, unless it ``is_whole``.
         headers: sent with each request; names in lower case.
-        token_file: its content is sent as a bearer token; read again when the file changes.
+        token_file: the first token in it is sent; read again when the file changes.
         ca_file: certificates that the downstream's is checked against; None takes the system's.
         cert_file: our own certificate, with ``key_file``.
         timeout_seconds: for one try, from the connection to the answer.
@@ -70,10 +69,11 @@ class Downstream:
 
 
 class Token:
-    """A bearer token in a file."""
+    """The first bearer token in a file."""
 
     def __init__(self, path: Path) -> None:
         """Read it; raises SettingsError if it can't be used."""
+        self._where = f"{_TOKEN_FILE}: {path}"
         self._file: Renewed[str] = Renewed({_TOKEN_FILE: path}, self._read)
         self.warnings = readable_by_others(_TOKEN_FILE, path)
 
@@ -86,12 +86,8 @@ class Token:
         """Read the file again if it has changed."""
         self._file.refresh()
 
-    @staticmethod
-    def _read(contents: Sequence[bytes]) -> str:
-        text = contents[0].decode("latin-1").strip()
-        if not _TOKEN.fullmatch(text):
-            raise SettingsError(where=_TOKEN_FILE, what="the file does not hold a token", fix="write the token alone into it, in ASCII")
-        return text
+    def _read(self, contents: Sequence[bytes]) -> str:
+        return tokens_in(contents[0], where=self._where)[0].decode("ascii")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

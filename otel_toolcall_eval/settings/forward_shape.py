@@ -77,7 +77,7 @@ class ForwardShape(Shape):
         default=None, description="How to speak to it; without it http/protobuf on port 4318, else grpc."
     )
     headers: Headers | None = Field(default=None, description="Headers that are sent along.")
-    token_file: Name | None = Field(default=None, description="A file with a bearer token, read again when it changes.")
+    token_file: Name | None = Field(default=None, description="File of bearer tokens, one a line; the first is sent.")
     compression: Annotated[Compression, choice(Compression), schema_of(Compression)] | None = Field(
         default=None, description="none or gzip."
     )

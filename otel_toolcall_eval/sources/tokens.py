@@ -10,18 +10,17 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import IntakeError, Problem, SettingsError
+from otel_toolcall_eval.errors import IntakeError, Problem
 from otel_toolcall_eval.renewed import Renewed, readable_by_others
+from otel_toolcall_eval.token_file import tokens_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-MAX_TOKENS = 100
 MIN_CHARACTERS = 16
 """Shorter tokens are warned about: they can be guessed."""
 
-MAX_CHARACTERS = 4096
 _SCHEME = "bearer"
 _FIX = "send the header `Authorization: Bearer TOKEN` with a token of this listener"
 
@@ -37,7 +36,7 @@ class Tokens:
     """The tokens of a listener. ``refresh`` belongs to one thread, ``check`` may be called from any."""
 
     def __init__(self, path: Path, *, setting: str) -> None:
-        """Read the file: one token a line, each of them valid; blank lines, and lines that begin with ``#``, say nothing.
+        """Read the file; each token in it is valid.
 
         Raises:
             SettingsError: the file can't be read, holds no token, or holds what is none.
@@ -83,26 +82,3 @@ class Tokens:
         tokens = tokens_in(contents[0], where=self._where)
         self._short = sum(len(token) < MIN_CHARACTERS for token in tokens)
         return tuple(hashlib.sha256(token).digest() for token in tokens)
-
-
-def tokens_in(content: bytes, *, where: str) -> list[bytes]:
-    """Return the tokens of a file's content.
-
-    Raises:
-        SettingsError: there is none, there are too many, or a line is none. The message does not repeat the line.
-    """
-    found: list[bytes] = []
-    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
-        token = line.strip()
-        if not token or token.startswith(b"#"):
-            continue
-        if len(token) > MAX_CHARACTERS or not all(0x21 <= character <= 0x7E for character in token):  # noqa: PLR2004 - visible ASCII
-            what = f"line {number} is not a token"
-            fix = f"write one token a line: up to {MAX_CHARACTERS} visible ASCII characters, without blanks"
-            raise SettingsError(where=where, what=what, fix=fix)
-        found.append(token)
-    if not found:
-        raise SettingsError(where=where, what="the file holds no token", fix="write one into it, made with `openssl rand -hex 32`")
-    if len(found) > MAX_TOKENS:
-        raise SettingsError(where=where, what=f"the file holds more than {MAX_TOKENS} tokens", fix="remove those that nobody uses")
-    return found

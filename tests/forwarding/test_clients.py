@@ -20,6 +20,7 @@ from otel_toolcall_eval.forwarding.delivery import Delivered, Outcome, Parcel, R
 from otel_toolcall_eval.forwarding.downstream import Downstream, Token, tls_of
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
+from otel_toolcall_eval.sources.tokens import Tokens
 from otel_toolcall_eval.wire.replies import Encoding, Signal, export_reply
 from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, grpc_path, http_downstream
 
@@ -313,6 +314,28 @@ def test_a_token_is_read_again_when_its_file_changes(tmp_path: Path) -> None:
     path.write_text("")
     token.refresh()
     assert token.header == "Bearer two"
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        pytest.param("# rotated in May\n\nnew-token\nold-token\n", "new-token", id="the form of those that are asked for"),
+        pytest.param("\ufeffnew-token\r\n", "new-token", id="from Windows"),
+        pytest.param("new token", "forward.token_file: {}: line 1 is not a token; write one token a line", id="blank"),
+        pytest.param("# none yet\n", "forward.token_file: {}: the file holds no token; write one into it", id="none"),
+    ],
+)
+def test_a_token_file_is_read_by_the_rule_of_those_that_are_asked_for(content: str, shown: str, tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(content)
+    if " " not in shown:
+        assert Token(path).header == f"Bearer {shown}"
+        asking = Tokens(path, setting="listen.token_file")
+        asking.check(Token(path).header)
+        return
+    with pytest.raises(SettingsError) as refused:
+        Token(path)
+    assert str(refused.value).startswith(shown.format(path))
 
 
 def test_addresses() -> None:

@@ -13,7 +13,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.sources.http_pages import Page, health_page
-from otel_toolcall_eval.sources.tokens import MAX_TOKENS, Tokens, UnauthenticatedError
+from otel_toolcall_eval.sources.tokens import Tokens, UnauthenticatedError
+from otel_toolcall_eval.token_file import MAX_TOKENS
 from tests.sources.certificates import Client, Files, bearer, write_secret
 from tests.sources.receivers import JSON, METRICS, PROTOBUF, Intake, grpc_receiver, http_receiver, running
 from tests.wire.otlp_requests import numbered, request_of
