@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.sources.control_http import ControlListener
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
@@ -32,13 +33,14 @@ class Protection:
         """Read all files.
 
         Raises:
-            SettingsError: a file can't be used.
+            SettingsError: files can't be used; with all that is wrong.
         """
         self._tls: dict[TlsFiles, ServerTls] = {}
         self._tokens: dict[TokenFile, Tokens] = {}
-        for listener in listen.listeners.values():
-            files, tokens = listener.tls, listener.tokens
-            if files is not None and files not in self._tls:
+        problems: list[Problem] = []
+        listeners = listen.listeners.values()
+        for files in dict.fromkeys(listener.tls for listener in listeners if listener.tls is not None):
+            try:
                 self._tls[files] = ServerTls(
                     setting=files.setting,
                     cert_file=files.cert_file,
@@ -46,8 +48,15 @@ class Protection:
                     client_ca_file=files.client_ca_file,
                     for_grpc=files == listen.grpc.tls,
                 )
-            if tokens is not None and tokens not in self._tokens:
+            except SettingsError as error:
+                problems += error.problems
+        for tokens in dict.fromkeys(listener.tokens for listener in listeners if listener.tokens is not None):
+            try:
                 self._tokens[tokens] = Tokens(tokens.path, setting=tokens.setting)
+            except SettingsError as error:
+                problems += error.problems
+        if problems:
+            raise SettingsError.of(problems)
 
     @property
     def warnings(self) -> Sequence[Problem]:

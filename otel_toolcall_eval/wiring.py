@@ -19,7 +19,7 @@ from otel_toolcall_eval.emission.console import ConsoleEmitter
 from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo, CriteriaReloads
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.process_memory import ProcessMemory
-from otel_toolcall_eval.errors import CriteriaError, SettingsError
+from otel_toolcall_eval.errors import CriteriaError, Problem, SettingsError
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.count import CountEvaluator
 from otel_toolcall_eval.evaluators.order import OrderEvaluator
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.emission.telemetry import Telemetry
     from otel_toolcall_eval.emitter import Emitter
-    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.forwarder import Forwarder
     from otel_toolcall_eval.judging import Evaluators
     from otel_toolcall_eval.receivers import Receivers
@@ -224,6 +223,38 @@ def explain_of(settings: Settings) -> Explain:
     redact = settings.redact
     redactor = Redactor(keys=redact.keys, patterns=redact.patterns, defaults=redact.defaults)
     return Explain(values=ExplainValues(settings.show_values.value), redactor=redactor)
+
+
+def read_files(settings: Settings) -> Sequence[Problem]:
+    """Read the files of certificates, keys and tokens as a sidecar does when it starts, and return what is odd about them.
+
+    Raises:
+        SettingsError: files can't be used; with all that is wrong.
+    """
+    forward = settings.forward
+    protected = any(listener.tls is not None or listener.tokens is not None for listener in settings.listen.listeners.values())
+    passes_on = forward.endpoint is not None and any((forward.token_file, forward.ca_file, forward.cert_file, forward.key_file))
+    if not protected and not passes_on:
+        return ()
+    try:
+        from otel_toolcall_eval.receivers import Protection  # noqa: PLC0415 - needs the sidecar's extra, which whoever checks may not have
+    except ImportError as error:
+        what = f"certificates, keys and tokens were not looked at: {error.name} is not installed"
+        return [Problem(where="settings", what=what, fix="pip install 'otel-toolcall-eval[sidecar]'")]
+    warnings: list[Problem] = []
+    problems: list[Problem] = []
+    try:
+        warnings += Protection(settings.listen).warnings
+    except SettingsError as error:
+        problems += error.problems
+    try:
+        client = build_client(settings, version=own_version())
+        warnings += () if client is None else client.warnings
+    except SettingsError as error:
+        problems += error.problems
+    if problems:
+        raise SettingsError.of(problems)
+    return warnings
 
 
 def build_journal(settings: Settings, emitters: Sequence[Emitter]) -> SqliteJournal | None:

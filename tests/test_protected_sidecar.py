@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import subprocess
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from otel_toolcall_eval.cli.parser import run
 from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.receivers import Protection
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.sidecar import Sidecar
 from tests.sidecar_process import RunningSidecar, running_sidecar
@@ -288,6 +291,55 @@ def test_a_sidecar_does_not_start_on_files_that_can_not_be_used(
     with pytest.raises(SettingsError) as refused:
         Sidecar(load_settings(None, os.environ, Profile.SIDECAR))
     assert str(refused.value).startswith(said.format(key=files.key_file, cert=files.cert_file, tokens=files.token_file))
+
+
+SETTINGS = """\
+listen:
+  tls: {cert_file: tls.crt, key_file: tls.key}
+  token_file: tokens
+  grpc: {address: 127.0.0.1:0, tls: {cert_file: other.crt, key_file: tls.key}}
+forward:
+  endpoint: https://127.0.0.1:1
+  token_file: forward-tokens
+  tls: {ca_file: ca.crt}
+"""
+
+
+def test_check_says_of_all_files_what_serve_would_say(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = files.folder / "sidecar.yaml"
+    settings.write_text(SETTINGS)
+    (files.folder / "other.crt").write_bytes(files.cert_file.read_bytes())
+    write_secret(files.folder / "forward-tokens", b"short\n")
+    assert run(["check", str(settings)]) == 0
+    assert "0 errors, 0 warnings" in capsys.readouterr().out
+
+    files.token_file.chmod(0o644)
+    assert run(["check", str(settings)]) == 0
+    assert f"listen.token_file: {files.token_file}: every user of this machine can read this file" in capsys.readouterr().err.replace(
+        "\n", " "
+    )
+
+    break_key(files)
+    files.token_file.write_text("two words\n")
+    (files.folder / "forward-tokens").unlink()
+    assert run(["check", str(settings), "--format", "json"]) == 2
+    found = [f"{one['where']}: {one['what']}; {one['fix']}" for one in json.loads(capsys.readouterr().out)["errors"]]
+    with pytest.raises(SettingsError) as refused:
+        Protection(load_settings(settings, {}, Profile.SIDECAR).listen)
+    of_listeners = [str(problem) for problem in refused.value.problems]
+    assert [one.partition(":")[0] for one in of_listeners] == ["listen.grpc.tls.key_file", "listen.tls.key_file", "listen.token_file"]
+    assert found[:3] == of_listeners
+    assert [one.partition(" (")[0] for one in found[3:]] == [f"forward.token_file: {files.folder}/forward-tokens: the file can't be read"]
+
+
+def test_check_says_what_it_can_not_look_at_without_the_sidecars_extra(files: Files) -> None:
+    settings = files.folder / "sidecar.yaml"
+    settings.write_text("listen: {token_file: none}\n")
+    without = "import sys; sys.modules['aiohttp'] = None; from otel_toolcall_eval.__main__ import main; sys.exit(main())"
+    command = [sys.executable, "-c", without, "check", str(settings), "--format", "json"]
+    ended = subprocess.run(command, check=True, capture_output=True, text=True)
+    (warning,) = json.loads(ended.stdout)["warnings"]
+    assert warning["what"] == "certificates, keys and tokens were not looked at: aiohttp is not installed"
 
 
 def test_an_open_listener_is_said_loudly_and_a_protected_one_needs_no_leave(files: Files) -> None:

@@ -1,4 +1,4 @@
-"""``check``: validates criteria and settings files, and shows what criteria select."""
+"""``check``: validates criteria and settings files, with the certificates, keys and tokens that these name; shows what criteria select."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from otel_toolcall_eval.settings.dialect_file import build_extractor
 from otel_toolcall_eval.settings.file_kind import PathKind, kind_of_path
 from otel_toolcall_eval.settings.place import Findings
 from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.wiring import read_files
 
 if TYPE_CHECKING:
     import argparse
@@ -71,12 +72,12 @@ class _Found:
         for path in self.settings:
             try:
                 settings = load_settings(path, {}, Profile.SIDECAR)
-            except ToolCallEvalError as error:
-                problems += error.problems
-            else:
                 warnings += settings.warnings
                 sources += settings.criteria
                 dialects += settings.dialects
+                warnings += read_files(settings)
+            except ToolCallEvalError as error:
+                problems += error.problems
         loaded = LoadedCriteria()
         try:
             loaded = load_criteria(sources)
