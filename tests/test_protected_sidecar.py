@@ -260,14 +260,21 @@ def test_commands_reach_a_protected_sidecar_by_its_settings_and_by_options(
         assert "no answer" in capsys.readouterr().err
 
 
-def test_failed_handshakes_write_no_lines_into_a_log_of_json(files: Files) -> None:
+def test_failed_handshakes_are_counted_and_write_one_line_of_json(files: Files) -> None:
     with running_sidecar(environ={**protection(files), "OTEL_TOOLCALL_EVAL_LOG_FORMAT": "json"}) as sidecar:
         for address in (sidecar.grpc, sidecar.http):
             for trusts in (trustme.CA(), None):
                 assert not served(Client(trusts=trusts), port_of(address))
-        assert Client(trusts=files.ca, headers=bearer(TOKEN)).call(port_of(sidecar.grpc), b"").code == "OK"
+        with_token = Client(trusts=files.ca, headers=bearer(TOKEN))
+        assert with_token.call(port_of(sidecar.grpc), b"").code == "OK"
+        page = with_token.ask(port_of(sidecar.http), "GET", "/metrics").body.decode()
+        (counted,) = [line for line in page.splitlines() if line.startswith("toolcall_eval_requests_refused_total{")]
+        assert 'reason="tls"' in counted
+        assert counted.endswith(" 2.0")
         assert sidecar.terminate() == 0
-    assert [json.loads(line)["level"] for line in sidecar.log] == ["info"]
+    (_, told) = lines = [json.loads(line) for line in sidecar.log]
+    assert [line["level"] for line in lines] == ["info", "warning"]
+    assert (told["listener"], told["reason"]) == ("otlp-http", "TLSV1_ALERT_UNKNOWN_CA")
 
 
 def break_key(files: Files) -> None:

@@ -200,7 +200,7 @@ REQUESTS_REFUSED: Final = Instrument(
     name="toolcall_eval.requests.refused",
     kind=Kind.OBSERVABLE_COUNTER,
     unit="{request}",
-    description="Requests that were refused whole; the sender was told why, and whether to send again.",
+    description="Requests that were refused whole, and connections that came to none; the sender was told why, but for tls and too_slow.",
     attributes=(TRANSPORT, REASON),
 )
 

@@ -36,7 +36,7 @@ class Connection(web.RequestHandler):
 
     __slots__ = (
         *("_answer_seconds", "_answer_timer", "_answered", "_crowd", "_head_bytes", "_head_seconds", "_head_timer", "_refused"),
-        "_unread",
+        *("_unread", "was_made"),
     )
 
     def __init__(
@@ -56,7 +56,7 @@ class Connection(web.RequestHandler):
             server: hands the requests on.
             loop: the receiver's loop.
             crowd: all connections of the receiver.
-            refused: counts, by reason, what is not HTTP and who found no place.
+            refused: counts, by reason, what is not HTTP, who was too slow, and who found no place.
             head_seconds: time for the headers of a request, the first counting from the connection.
             answer_seconds: time for the client to read an answer that does not fit into the system's buffers.
             idle_seconds: how long the client may leave the connection unused between requests.
@@ -80,6 +80,8 @@ class Connection(web.RequestHandler):
         self._answer_seconds = answer_seconds
         self._answer_timer: asyncio.TimerHandle | None = None
         self._answered = 0  # requests; aiohttp counts in _request_count those whose headers are complete
+        self.was_made = False
+        """Whether a client is or was there; with TLS, only after the handshake."""
         self._unread: StreamReader | None = None  # body of a request that was answered before it was here
 
     @property
@@ -89,7 +91,10 @@ class Connection(web.RequestHandler):
         return request is not None and request.content.is_eof()
 
     def cut(self) -> None:
-        """Close the connection at once, with whatever the client has not read."""
+        """Close the connection at once, with whatever the client has not read; counted if it owes us the rest of a request."""
+        request = self._current_request
+        if self._head_bytes or (request is not None and not request.content.is_eof()):
+            self._refused("too_slow")
         if self.transport is not None:
             self.transport.abort()
 
@@ -104,6 +109,7 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the clock, or turn the client away if there is no place."""
         super().connection_made(transport)
+        self.was_made = True
         if self._crowd.admit(self, now=self._loop.time()):
             self._start_head_timer()
         else:

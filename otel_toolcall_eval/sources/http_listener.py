@@ -18,6 +18,7 @@ from aiohttp import web
 
 from otel_toolcall_eval.sources.http_connection import Connection
 from otel_toolcall_eval.sources.http_crowd import Crowd
+from otel_toolcall_eval.sources.http_handshakes import Handshakes
 from otel_toolcall_eval.sources.listening import listen
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class HttpListener:
             port: 0 takes any free one.
             port_option: what the reader of an error about the port is told to change.
             thread_name: of the loop's thread.
-            refused: counts, by reason, what is not HTTP and who found no place.
+            refused: counts, by reason, what is not HTTP, who was too slow, could not begin TLS, or found no place.
             tls: without it, nothing is encrypted.
             head_seconds: time for the headers of a request, and before that for the TLS handshake.
             answer_seconds: time for the client to read an answer.
@@ -122,8 +123,10 @@ class HttpListener:
 
         crowd = Crowd(self._max_connections)
 
+        handshakes = Handshakes(refused=self._refused, listener=self._thread_name, seconds=self._head_seconds)
+
         def connection() -> Connection:
-            return Connection(
+            made = Connection(
                 server,
                 loop=loop,
                 crowd=crowd,
@@ -132,8 +135,11 @@ class HttpListener:
                 answer_seconds=self._answer_seconds,
                 idle_seconds=self._idle_seconds,
             )
+            if self._tls is not None:
+                handshakes.watch(lambda: made.was_made)
+            return made
 
-        accepting = await self._accept(connection, listening)
+        accepting = await self._accept(connection, listening, handshakes)
         self._loop, self._stop_asked = loop, loop.create_future()
         stop_asked = self._stop_asked
         started.set_result(None)
@@ -150,14 +156,14 @@ class HttpListener:
             await _cut_tls(transports)
         service.close()
 
-    async def _accept(self, connection: Callable[[], Connection], listening: socket.socket) -> asyncio.Server:
+    async def _accept(self, connection: Callable[[], Connection], listening: socket.socket, handshakes: Handshakes) -> asyncio.Server:
         loop = asyncio.get_running_loop()
         if self._tls is None:
             return await loop.create_server(connection, sock=listening)
         return await loop.create_server(
             connection,
             sock=listening,
-            ssl=self._tls.asyncio_context(),
+            ssl=self._tls.asyncio_context(failed=handshakes.failed),
             ssl_handshake_timeout=self._head_seconds,
             ssl_shutdown_timeout=_CLOSE_SECONDS,
         )

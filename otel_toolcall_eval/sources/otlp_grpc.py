@@ -4,7 +4,8 @@ Choice: the synchronous server with handlers on raw bytes, so our decoder sees t
 more time per span, generated servicers parse every request in full. Decompression by gRPC is off and done here: gRPC versions that we
 support unpack a message whole before they look at its size.
 Reflection is off. Which signals are looked at is the intake's affair; the others are accepted and ignored: one endpoint serves an agent.
-A message above the limit is refused by gRPC itself as RESOURCE_EXHAUSTED and never reaches us, so it is not counted as refused.
+A message above the limit is refused by gRPC itself as RESOURCE_EXHAUSTED, and a TLS handshake that fails is its own affair; gRPC for Python
+tells nobody of either, so neither is counted as refused.
 """
 
 from __future__ import annotations

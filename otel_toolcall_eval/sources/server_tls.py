@@ -18,7 +18,7 @@ from otel_toolcall_eval.errors import Problem, SettingsError
 from otel_toolcall_eval.renewed import Renewed, readable_by_others
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 _logger = logging.getLogger(__name__)
@@ -103,9 +103,13 @@ class ServerTls:
         key_setting, key_path = list(self._files.items())[1]
         return [*readable_by_others(key_setting, key_path), *self._faults()]
 
-    def asyncio_context(self) -> ssl.SSLContext:
-        """Return a context for a server of asyncio; each connection gets what is in force when it comes."""
-        return _CurrentContext(self)
+    def asyncio_context(self, *, failed: Callable[[str], None]) -> ssl.SSLContext:
+        """Return a context for a server of asyncio; each connection gets what is in force when it comes.
+
+        Args:
+            failed: hears OpenSSL's word for why a handshake failed, such as ``TLSV1_ALERT_UNKNOWN_CA``; called on the server's loop.
+        """
+        return _CurrentContext(self, failed)
 
     def refresh(self) -> None:
         """Read the files again if they have changed; broken ones leave the old in force. Says so once when the certificate expires."""
@@ -195,17 +199,36 @@ class ServerTls:
             return None, None
 
 
+class _Handshake(ssl.SSLObject):
+    """A connection's TLS that says why its handshake failed; asyncio tells nobody."""
+
+    failed: Callable[[str], None] | None = None
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake."""
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            if self.failed is not None:
+                self.failed(error.reason or type(error).__name__)
+            raise
+
+
 class _CurrentContext(ssl.SSLContext):
     """Hands every new connection of asyncio to the context that is in force. Its own settings are never used."""
 
     _tls: ServerTls
+    _failed: Callable[[str], None]
 
-    def __new__(cls, tls: ServerTls) -> Self:
+    def __new__(cls, tls: ServerTls, failed: Callable[[str], None]) -> Self:
         made = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
         made._tls = tls
+        made._failed = failed
         return made
 
-    def __init__(self, _tls: ServerTls) -> None:
+    def __init__(self, _tls: ServerTls, _failed: Callable[[str], None]) -> None:
         """Do nothing more; ``SSLContext`` is made by ``__new__``."""
 
     def wrap_bio(
@@ -217,7 +240,10 @@ class _CurrentContext(ssl.SSLContext):
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
         """Begin TLS with one client."""
-        return self._tls.material.context.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+        made = self._tls.material.context.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
+        if isinstance(made, _Handshake):
+            made.failed = self._failed
+        return made
 
 
 def _grpc_can_use(certificate: bytes) -> bool:
@@ -234,6 +260,7 @@ def _server_context() -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION  # each costs the server a handshake, and nobody needs one
     context.set_alpn_protocols(["http/1.1"])
+    context.sslobject_class = _Handshake
     return context
 
 

@@ -72,7 +72,7 @@ def test_a_client_that_trusts_the_authority_is_served_and_others_do_not_send(mak
         assert not delivers(make, Client(), port)
         assert delivers(make, Client(trusts=files.ca), port)
     assert intake.names == ["span 1"] * 2
-    assert intake.refusals == []
+    assert intake.refusals == ([] if make is grpc_receiver else [("http", "tls")] * 2)
 
 
 @BOTH

@@ -321,8 +321,9 @@ def several() -> Iterator[Row]:
 
 
 def slow() -> Iterator[Row]:
-    cut = {"status": None, "slow": True}
+    cut: dict[str, object] = {"status": None, "slow": True}
     yield Row(id="slow: nothing", sent=b"", **cut)  # type: ignore[arg-type] # its fields
+    cut["refused"] = "too_slow"
     yield Row(id="slow: half a line", sent=b"POST /v1/tr", **cut)  # type: ignore[arg-type]
     yield Row(id="slow: headers without end", sent=HEALTHY.partition(b"\r\n\r\n")[0], **cut)  # type: ignore[arg-type]
     yield Row(id="slow: empty lines", sent=b"\r\n" * 1000, **cut)  # type: ignore[arg-type]
