@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from otel_toolcall_eval.emission.console import ConsoleEmitter
-    from otel_toolcall_eval.settings.service import Settings
+    from otel_toolcall_eval.settings.service import Address, Settings
     from otel_toolcall_eval.wiring import SidecarParts
 
 _logger = logging.getLogger(__name__)
@@ -67,20 +67,11 @@ class Sidecar:
         self._fingerprint = criteria_fingerprint(settings)
 
     @property
-    def grpc_address(self) -> str:
-        """Return ``host:port`` of OTLP/gRPC, with the true port once started."""
-        return str(replace(self.settings.listen.grpc.address, port=self.parts.receivers.grpc.port))
-
-    @property
-    def http_address(self) -> str:
-        """Return ``host:port`` of OTLP/HTTP, with the true port once started."""
-        return str(replace(self.settings.listen.http.address, port=self.parts.receivers.http.port))
-
-    @property
-    def control_address(self) -> str | None:
-        """Return ``host:port`` of the control listener, likewise; None if there is none."""
-        listener, receiver = self.settings.listen.control, self.parts.receivers.control
-        return None if listener is None or receiver is None else str(replace(listener.address, port=receiver.port))
+    def addresses(self) -> Mapping[str, Address]:
+        """Return where ``grpc``, ``http`` and, if there is one, ``control`` listen; with the true ports once started."""
+        receivers = self.parts.receivers
+        ports = {"grpc": receivers.grpc.port, "http": receivers.http.port, "control": receivers.control and receivers.control.port}
+        return {name: replace(one.address, port=ports[name] or 0) for name, one in self.settings.listen.listeners.items()}
 
     def start(self) -> None:
         """Judge and listen.

@@ -361,7 +361,9 @@ def test_an_open_listener_is_said_loudly_and_a_protected_one_needs_no_leave(file
         until(lambda: "next" in "".join(sidecar.log), "the greeting")
     log = "".join(sidecar.log)
     assert "warning" not in log
-    assert f"OTLP/HTTP on https://{sidecar.http}" in log
+    assert f"OTLP/HTTP on https://127.0.0.1:{port}" in log
+    assert "reached   by every name and address of this machine: http\n" in log
+    assert "0.0.0.0" not in log  # noqa: S104 - nobody can be sent there
     assert f"OTEL_EXPORTER_OTLP_ENDPOINT=https://{sidecar.grpc}" in log
     assert "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20TOKEN" in log
 

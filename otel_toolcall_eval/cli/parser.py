@@ -178,7 +178,7 @@ def _healthcheck(commands: Commands[_Parser]) -> None:
         "  otel-toolcall-eval healthcheck\n  otel-toolcall-eval healthcheck --url http://127.0.0.1:4318/readyz\n",
     )
     parser.add_argument("--url", metavar="URL", help="what to ask (default: /readyz of the HTTP address in settings and environment)")
-    parser.add_argument("--config", metavar="FILE", help="settings of the sidecar, for its address")
+    _add_config(parser)
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=2.0, help="give up after this long (default 2)")
     _add_protection(parser)
 
@@ -189,10 +189,12 @@ def _traces(commands: Commands[_Parser]) -> None:
         "traces",
         "show which traces a running sidecar holds, why each waits, and until when",
         "  otel-toolcall-eval traces\n"
+        "  otel-toolcall-eval traces --config config/sidecar.yaml\n"
         "  otel-toolcall-eval traces --url http://127.0.0.1:4318 --format json\n"
         "  otel-toolcall-eval traces --url https://localhost:4318 --ca-file ca.pem --token-file tokens\n",
     )
     parser.add_argument("--url", metavar="URL", help="the sidecar's HTTP address (default: that of settings and environment)")
+    _add_config(parser)
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=10.0, help="give up after this long (default 10)")
     _add_protection(parser)
     _add_format(parser)
@@ -209,6 +211,10 @@ def _add_traces(parser: _Parser) -> None:
 
 def _add_settings(parser: _Parser) -> None:
     parser.add_argument("--settings", metavar="FILE", help="settings file; its criteria and dialects are used")
+
+
+def _add_config(parser: _Parser) -> None:
+    parser.add_argument("--config", metavar="FILE", help="its settings, for address, certificate and tokens; --url goes before")
 
 
 def _add_protection(parser: _Parser) -> None:

@@ -64,8 +64,7 @@ def _tell(sidecar: Sidecar, verdicts: str) -> None:
 
 
 def _addresses(sidecar: Sidecar) -> dict[str, str]:
-    found = {"grpc": sidecar.grpc_address, "http": sidecar.http_address, "control": sidecar.control_address}
-    return {name: address for name, address in found.items() if address is not None}
+    return {name: str(address) for name, address in sidecar.addresses.items()}
 
 
 def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
@@ -78,13 +77,17 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
     where = ", ".join(str(source.path) for source in settings.criteria)
     wait = settings.completion.wait_after_root_ns / 1e9
     grpc, http = settings.listen.grpc, settings.listen.http
-    url = f"{http.scheme}://{sidecar.http_address}"
+    # Nobody can be sent to 0.0.0.0, so people are told an address that works from here, and that there are others.
+    here = {name: address.from_here for name, address in sidecar.addresses.items()}
+    everywhere = [name for name, address in sidecar.addresses.items() if address.is_every]
+    url = f"{http.scheme}://{here['http']}"
     bound = settings.listen.control
-    control = [] if bound is None else [f"PUT {bound.scheme}://{sidecar.control_address}/v1/traces/TRACE_ID/criteria"]
+    control = [] if bound is None else [f"PUT {bound.scheme}://{here['control']}/v1/traces/TRACE_ID/criteria"]
     lines = [
         f"otel-toolcall-eval {own_version()} is ready; Ctrl-C stops it",
-        f"  receives  OTLP/gRPC on {sidecar.grpc_address}, OTLP/HTTP on {url} (protobuf and JSON)",
+        f"  receives  OTLP/gRPC on {here['grpc']}, OTLP/HTTP on {url} (protobuf and JSON)",
         *(f"  control   {request} binds criteria to a trace" for request in control),
+        *([f"  reached   by every name and address of this machine: {', '.join(everywhere)}"] if everywhere else []),
         f"  criteria  {len(sets)} from {where}: {names}" if sets else "  criteria  none: every trace will be counted as unbound",
         f"  judges    a trace {wait:g} s after its root span and its last span",
         f"  scores    {url}/metrics" + (f"; OTLP to {', '.join(shown)}" if shown else "; not sent by OTLP"),
@@ -94,7 +97,9 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
     steps = []
     if not sets:
         steps.append("give criteria: --criteria PATH (to copy from: `otel-toolcall-eval demo` shows where its own lie)")
-    steps.append(f"point your agent here: OTEL_EXPORTER_OTLP_ENDPOINT={grpc.scheme}://{sidecar.grpc_address}")
+    steps.append(f"point your agent here: OTEL_EXPORTER_OTLP_ENDPOINT={grpc.scheme}://{here['grpc']}")
+    if "grpc" in everywhere:
+        steps.append("point agents elsewhere to this machine's name, in place of the address above")
     if grpc.tokens is not None:
         steps.append("let it show a token: OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20TOKEN")
     if not targets:

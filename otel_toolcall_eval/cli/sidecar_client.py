@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 OK = 200
 UNAUTHORIZED = 401
+MISDIRECTED = 421
 _TOKEN_FILE = "--token-file"  # noqa: S105 - no password: the name of an option
-_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what was listened on, never bound here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +63,13 @@ def target_of(arguments: argparse.Namespace) -> Target:
     Raises:
         SettingsError: the settings can't be used, or a client certificate lacks its key.
     """
-    settings_file = getattr(arguments, "config", None)
     if (arguments.cert_file is None) != (arguments.key_file is None):
         raise SettingsError(where="--cert-file", what="a certificate and its key go together", fix="give --cert-file and --key-file")
     target = Target(url=arguments.url or "")
     if not target.url:
-        http = load_settings(Path(settings_file) if settings_file else None, os.environ, Profile.SIDECAR).listen.http
-        address = replace(http.address, host=_ANYWHERE.get(http.address.host, http.address.host))
+        http = load_settings(Path(arguments.config) if arguments.config else None, os.environ, Profile.SIDECAR).listen.http
         target = Target(
-            url=f"{http.scheme}://{address}",
+            url=f"{http.scheme}://{http.address.from_here}",
             trusted=None if http.tls is None else http.tls.cert_file,
             own=True,
             tokens=None if http.tokens is None else http.tokens.path,

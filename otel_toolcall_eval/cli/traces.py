@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from otel_toolcall_eval.cli.output import console, print_json
-from otel_toolcall_eval.cli.sidecar_client import OK, UNAUTHORIZED, ask, target_of
+from otel_toolcall_eval.cli.sidecar_client import MISDIRECTED, OK, UNAUTHORIZED, ask, target_of
 from otel_toolcall_eval.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ def fetch(target: Target, *, timeout_seconds: float) -> Mapping[str, object]:
         raise SettingsError(where=where, what="it asks for a valid token", fix="name a file that holds one with --token-file")
     if reply.status == NOT_FOUND:
         raise SettingsError(where=where, what="it does not show its traces", fix="ask from the machine that the sidecar runs on")
+    if reply.status == MISDIRECTED:
+        fix = "ask for 127.0.0.1 or localhost, or list the name in listen.allowed_hosts"
+        raise SettingsError(where=where, what="it does not answer under this name", fix=fix)
     if reply.status != OK:
         raise SettingsError(where=where, what=f"it answered {reply.status}", fix="ask again after a moment")
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -56,6 +56,19 @@ class Address:
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def is_every(self) -> bool:
+        """True if it stands for every address of this machine, as 0.0.0.0 does; nobody can be sent to such an address."""
+        try:
+            return ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
+    @property
+    def from_here(self) -> Address:
+        """Return what a client on this machine connects to."""
+        return replace(self, host="::1" if ":" in self.host else "127.0.0.1") if self.is_every else self
 
     def __str__(self) -> str:
         """Return ``host:port``."""

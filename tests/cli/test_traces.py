@@ -17,6 +17,7 @@ from tests.sidecar_process import get, running_sidecar, send_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 def otlp_span(number: int, parent: int | None) -> dict[str, object]:
@@ -75,6 +76,7 @@ def answering(status: int, body: bytes) -> Iterator[str]:
     ("status", "body", "words"),
     [
         pytest.param(404, b"", "ask from the machine that the sidecar runs on", id="not-shown"),
+        pytest.param(421, b"", "it does not answer under this name; ask for 127.0.0.1 or localhost", id="another-name"),
         pytest.param(503, b"", "it answered 503; ask again", id="busy"),
         pytest.param(200, b"<html>", "the answer is not JSON", id="not-json"),
         pytest.param(200, b"[]", "the answer is not a sidecar's", id="another-server"),
@@ -92,6 +94,13 @@ def test_answer_that_can_not_be_used_says_what_to_do(status: int, body: bytes, w
 def test_url_that_nobody_answers_says_what_to_do(url: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         run(["traces", "--url", url])
+
+
+def test_the_address_comes_from_a_settings_file(tmp_path: Path) -> None:
+    settings = tmp_path / "sidecar.yaml"
+    settings.write_text("listen: {http: '0.0.0.0:9', insecure: true}\n")
+    with pytest.raises(SettingsError, match=r"http://127\.0\.0\.1:9: no answer"):
+        run(["traces", "--config", str(settings)])
 
 
 def test_without_an_url_the_configured_address_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def settings(path: Path, *, grpc: str = "127.0.0.1:0") -> Settings:
 def send(sidecar: Sidecar, trace: int, text: str = "") -> int:
     attributes = [{"key": "gen_ai.tool.call.arguments", "value": {"stringValue": text}}]
     body = json.dumps(otlp(otlp_span(trace, 1, attributes=attributes))).encode()
-    return post(sidecar.http_address, body, content_type="application/json")[0]
+    return post(str(sidecar.addresses["http"]), body, content_type="application/json")[0]
 
 
 def test_full_disk_is_told_to_senders_and_on_the_page_and_both_end_by_themselves(tmp_path: Path) -> None:
@@ -50,11 +50,11 @@ def test_full_disk_is_told_to_senders_and_on_the_page_and_both_end_by_themselves
         while (status := send(sidecar, trace := trace + 1, "x" * 50_000)) == 200:
             assert trace < 100
         assert status == 503
-        assert get(sidecar.http_address, "/readyz") == (503, b"journal\n")
-        assert get(sidecar.http_address, "/livez") == (200, b"ok\n")
+        assert get(str(sidecar.addresses["http"]), "/readyz") == (503, b"journal\n")
+        assert get(str(sidecar.addresses["http"]), "/livez") == (200, b"ok\n")
         full(journal, is_full=False)
         deadline = time.monotonic() + 30
-        while get(sidecar.http_address, "/readyz")[0] != 200:
+        while get(str(sidecar.addresses["http"]), "/readyz")[0] != 200:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert send(sidecar, trace, "x" * 50_000) == 200

@@ -141,3 +141,17 @@ def test_any_text_is_taken_or_refused_in_our_words(text: str) -> None:
             TypeAdapter(kind).validate_python(text)
         except ValidationError as error:
             assert error.errors()[0]["type"] == "ours"  # noqa: PT017 - both ways out are right
+
+
+@pytest.mark.parametrize(
+    ("listened", "reached"),
+    [
+        pytest.param("0.0.0.0", "127.0.0.1:4318", id="every address"),  # noqa: S104 - nothing is bound
+        pytest.param("::", "[::1]:4318", id="every IPv6 address"),
+        pytest.param("0:0:0:0:0:0:0:0", "[::1]:4318", id="written out"),
+        pytest.param("10.0.0.7", "10.0.0.7:4318", id="one address"),
+        pytest.param("sidecar", "sidecar:4318", id="name"),
+    ],
+)
+def test_what_clients_on_this_machine_connect_to(listened: str, reached: str) -> None:
+    assert str(Address(host=listened, port=4318).from_here) == reached
