@@ -19,7 +19,7 @@ from otel_toolcall_eval.journal import statements as sql
 from otel_toolcall_eval.journal.entries import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _logger = logging.getLogger(__name__)
@@ -27,8 +27,10 @@ _logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 APPLICATION_ID = 0x07CE_7A1E  # tells our files from other databases, which are left alone
 
-_WAL_PAGES = 4000  # of 4 KiB: written back to the file in pieces of 16 MiB, 30 ms each
-_WAL_KEPT_BYTES = 16 << 20
+_PAGE_BYTES = 4096
+_WAL_PAGES = 4000  # written back to the file in pieces of 16 MiB, 30 ms each
+_LEAST_WAL_PAGES = 32
+_WAL_SHARE = 4  # of the room on the disk at the start: a log that fills its disk leaves no room to write it back into, and stays
 _VACUUM_PAGES = 2000
 _FREE_PAGES_KEPT = 1000
 _BUSY_SECONDS = 0.2
@@ -132,8 +134,9 @@ class Store:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has to come before anything is in the file
         value("journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._sync]}")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}").fetchall()
-        connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES}").fetchall()
+        wal_pages = max(_LEAST_WAL_PAGES, min(_WAL_PAGES, self._room_bytes() // _WAL_SHARE // _PAGE_BYTES))
+        connection.execute(f"PRAGMA wal_autocheckpoint = {wal_pages}").fetchall()
+        connection.execute(f"PRAGMA journal_size_limit = {wal_pages * _PAGE_BYTES}").fetchall()
         if empty:
             connection.executescript(
                 f"BEGIN EXCLUSIVE; {sql.TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION}; COMMIT"
@@ -142,6 +145,11 @@ class Store:
             raise UnusableFileError(repr(found))
         else:
             self._check_tables(connection)
+
+    def _room_bytes(self) -> int:
+        """Return the room that the disk has for us, what we have taken of it included."""
+        disk = os.statvfs(self.path.parent)
+        return disk.f_bavail * disk.f_frsize + self.file_bytes
 
     @staticmethod
     def _check_tables(connection: sqlite3.Connection) -> None:
@@ -225,7 +233,21 @@ class Store:
             yield (key, unix_ns) if whole else None
 
     def change(self, *statements: sql.Statement) -> None:
-        """Run statements, each for all its rows of values, in one transaction; all of it, or nothing, is in the file afterwards."""
+        """Run statements, each for all its rows of values, in one transaction; all of it, or nothing, is in the file afterwards.
+
+        On a disk without room the log is written back, which empties it, and they are run once more: it may be the log that fills the disk.
+        """
+        try:
+            self._change(statements)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                raise
+            (busy, _, _) = self._run("PRAGMA wal_checkpoint(TRUNCATE)")[0]
+            if busy:
+                raise
+            self._change(statements)
+
+    def _change(self, statements: Sequence[sql.Statement]) -> None:
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")

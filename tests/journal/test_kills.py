@@ -21,6 +21,7 @@ from tests.sidecar_process import RunningSidecar, post, running_sidecar
 from tests.sources.receivers import TRACES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 CALLS = 3
@@ -108,6 +109,26 @@ class Senders:
         return True
 
 
+def judged_once(said: Sequence[dict[str, Any]], acknowledged: set[int]) -> int:
+    """Hold that each acknowledged trace has one verdict; returns how many were emitted again."""
+    by_id: dict[str, set[tuple[object, ...]]] = defaultdict(set)
+    finals: dict[int, dict[str, Any]] = {}
+    revisions: dict[tuple[int, int], set[str]] = defaultdict(set)
+    for record in said:
+        trace = int(record["trace_id"], 16)
+        by_id[record["id"]].add((trace, record["revision"], record["label"], record["score"], record["trigger"], *record["reasons"]))
+        revisions[trace, record["revision"]].add(record["id"])
+        if trace not in finals or record["revision"] >= finals[trace]["revision"]:
+            finals[trace] = record
+    assert set(finals) == acknowledged
+    assert all(len(records) == 1 for records in by_id.values()), "a verdict was given twice, and differently"
+    assert all(len(ids) == 1 for ids in revisions.values()), "a revision was given under two IDs"
+    assert {record["score"] for record in finals.values() if record["label"] != "inconclusive"} == {1.0}
+    undecided = [record for record in finals.values() if record["label"] == "inconclusive"]
+    assert all(record["trigger"] == "shutdown" for record in undecided)  # the last ones, at the end
+    return len(said) - len(by_id)
+
+
 def killed_again_and_again(folder: Path, kills: int, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret: when to kill
     policy = folder / "policy.yaml"
@@ -131,23 +152,8 @@ def killed_again_and_again(folder: Path, kills: int, seed: int) -> None:
         senders.stop(abandon=True)
     with closing(sqlite3.connect(folder / "journal")) as connection:
         assert connection.execute("SELECT count(*) FROM entries").fetchone() == (0,)  # the last one ended cleanly
-    by_id: dict[str, set[tuple[object, ...]]] = defaultdict(set)
-    finals: dict[int, dict[str, Any]] = {}
-    revisions: dict[tuple[int, int], set[str]] = defaultdict(set)
-    for record in said:
-        trace = int(record["trace_id"], 16)
-        by_id[record["id"]].add((trace, record["revision"], record["label"], record["score"], record["trigger"], *record["reasons"]))
-        revisions[trace, record["revision"]].add(record["id"])
-        if trace not in finals or record["revision"] >= finals[trace]["revision"]:
-            finals[trace] = record
-    assert set(finals) == senders.acknowledged
-    assert all(len(records) == 1 for records in by_id.values()), "a verdict was given twice, and differently"
-    assert all(len(ids) == 1 for ids in revisions.values()), "a revision was given under two IDs"
-    assert {record["score"] for record in finals.values() if record["label"] != "inconclusive"} == {1.0}
-    undecided = [record for record in finals.values() if record["label"] == "inconclusive"]
-    assert all(record["trigger"] == "shutdown" for record in undecided)  # the last ones, at the end
-    repeats = len(said) - len(by_id)
-    print(f"{kills} kills, {len(finals)} traces, {senders.resent} requests sent again, {repeats} verdicts emitted again")  # noqa: T201 - figures
+    repeats = judged_once(said, senders.acknowledged)
+    print(f"{kills} kills, {len(senders.acknowledged)} traces, {senders.resent} requests sent again, {repeats} verdicts emitted again")  # noqa: T201 - figures
 
 
 def test_eight_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
