@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
@@ -160,6 +161,90 @@ def test_no_canary_gets_out(sink: Sink, tmp_path: Path, form: str) -> None:
     heard.said.append(("events, spans and metrics", sink.received.everything().decode("utf-8", "replace")))
     heard.hold()
     assert len(new.made) > 100
+
+
+def broken_criteria(new: Canaries) -> Iterator[str]:
+    """Yield files that can't be used, for all sorts of reasons, with canaries for values that are nobody else's business."""
+    whole: dict[str, Any] = json.loads(criteria(new))
+    (item,) = whole["evaluations"]
+    for name, value in (
+        ("match", {"attributes": {"user": [new("match")]}}),
+        ("match", {"inputs": new("inputs")}),
+        ("match", {"service": {"a": new("service")}}),
+        ("inputs", new("inputs")),
+        ("pass_threshold", [new("threshold")]),
+        ("evaluation_criterias", {"ToolCallArgsEvaluator": {"tool_calls": [{"name": "t", "args": new("args")}]}}),
+        ("evaluation_criterias", {"ToolCallArgsEvaluator": {"tool_calls": [{"name": ["t"], "args": {"a": new("args")}}]}}),
+        ("evaluation_criterias", {"ToolCallOutputEvaluator": {"tool_outputs": {"name": "t", "output": new("output")}}}),
+        ("evaluation_criterias", {"ToolCallOutputEvaluator": {"tool_outputs": [new("output")]}}),
+        ("evaluation_criterias", {"ToolCallOrderEvaluator": {"tool_calls_order": [{"a": new("order")}]}}),
+        ("evaluation_criterias", {"ToolCallCountEvaluator": {"tool_calls_count": {"t": [">=", new("count")]}}}),
+        ("evaluation_criterias", {"NoEvaluator": {"tool_calls": [{"name": "t", "args": {"a": new("args")}}]}}),
+    ):
+        yield json.dumps({"evaluations": [{**item, name: value}]})
+    yield json.dumps(whole)[:-3]  # ends in the middle of canaries
+    for text in ("*{}", "!{}", "@{}", "`{}", '"{}', "'{}", "{} : x", "{}: b: c", "[{}", "|{}", "&{}", "%{}"):  # unquoted secrets
+        yield f"evaluations:\n  - id: set\n    inputs:\n      password: {text.format(new('unquoted'))}\n"
+    yield f"a: {new('before a zero')}\0{new('after')}"
+
+
+def test_no_canary_gets_into_the_log_when_criteria_can_not_be_loaded_again(tmp_path: Path) -> None:
+    new, heard = Canaries(), Heard()
+    file = tmp_path / "set.yaml"
+    file.write_text(criteria(new), encoding="utf-8")
+    with running_sidecar("--criteria", str(file), environ={"OTEL_TOOLCALL_EVAL_LOG_LEVEL": "debug"}) as sidecar:
+        for text in broken_criteria(new):
+            told = len(sidecar.log)
+            file.write_text(text, encoding="utf-8")
+            sidecar.process.send_signal(signal.SIGHUP)
+            wait_for(lambda told=told: len(sidecar.log) > told, seconds=60)  # type: ignore[misc] # mypy sees no default in it
+        file.write_text(criteria(new), encoding="utf-8")
+        sidecar.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "criteria reloaded" in sidecar.log[-1], seconds=60)
+        assert sidecar.terminate() == 0
+    assert sum("could not be reloaded" in line for line in sidecar.log) > 20
+    heard.said.append(("the log", "".join(sidecar.log)))
+    heard.hold()
+
+
+def test_values_are_found_where_they_are_asked_for_and_nowhere_else(sink: Sink, tmp_path: Path) -> None:
+    """The counter-proof: with ``explain.values: full`` the same search finds canaries, in explanations alone."""
+    new, heard = Canaries(), Heard()
+    file = tmp_path / "set.yaml"
+    file.write_text(criteria(new), encoding="utf-8")
+    environ = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint,
+        "OTEL_TOOLCALL_EVAL_EXPLAIN_VALUES": "full",
+        "OTEL_TOOLCALL_EVAL_LOG_LEVEL": "debug",
+    }
+    with running_sidecar("--criteria", str(file), environ=environ) as sidecar:
+        assert heard.post(sidecar.http, json.dumps(request(new)).encode(), **secret_headers(new)) == 200
+        verdicts = [sidecar.verdicts.get(timeout=30) for _ in range(4)]
+        for path in ("/metrics", "/debug/traces"):
+            heard.said.append((path, get(sidecar.http, path)[1].decode()))
+        assert sidecar.terminate() == 0
+    heard.said.append(("the log", "".join(sidecar.log)))
+    heard.hold()
+    events = b"".join(record.SerializeToString() for _, record in sink.received.records()).decode("utf-8", "replace")
+    for said in (json.dumps(verdicts), events):
+        for place in ("expected-value", "expected-output", "input.value", "output.value"):
+            assert f"{WORD}-{place}" in said
+
+
+def test_recorded_keys_are_named_in_explanations_and_their_values_are_not(tmp_path: Path) -> None:
+    """A decision: without the path at which arguments differ an explanation explains nothing. Keys that are secrets do not belong there."""
+    file = tmp_path / "set.yaml"
+    file.write_text(criteria(Canaries()), encoding="utf-8")
+    sent = request(Canaries())
+    (_, tool) = sent["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    recorded = {"content": "x", "recorded-key": f"{WORD}-value"}
+    tool["attributes"] = [attribute("tool.name", "get_weather"), attribute("input.value", json.dumps(recorded))]
+    with running_sidecar("--criteria", str(file)) as sidecar:
+        assert Heard().post(sidecar.http, json.dumps(sent).encode()) == 200
+        said = json.dumps([sidecar.verdicts.get(timeout=30) for _ in range(4)])
+        assert sidecar.terminate() == 0
+    assert "recorded-key" in said
+    assert WORD not in said
 
 
 def refuse_all_kinds(sidecar: RunningSidecar, heard: Heard, new: Canaries) -> None:

@@ -40,7 +40,8 @@ _TAG_PREFIX = "tag:yaml.org,2002:"
 _TEXT_TAG = f"{_TAG_PREFIX}str"
 # What the library's resolver may say of a plain scalar. It knows more types than the core schema, so we look again.
 _RESOLVED_TAGS = frozenset(_TAG_PREFIX + kind for kind in ("bool", "int", "float", "null", "timestamp", "value", "merge"))
-_SYNTAX_CHARACTERS = 120  # the library quotes names out of the file, however long they are
+# What the library quotes out of the file, but for single characters and words of its own, as in '<block end>': it may be users' data.
+_QUOTED = re.compile(r"'[^'<][^']+'")
 _OPERATORS = frozenset({"=", "==", "!=", ">", "<", ">=", "<="})
 
 
@@ -78,7 +79,7 @@ def _report_syntax(error: MarkedYAMLError, place: Place, findings: Findings) -> 
     mark = error.problem_mark or error.context_mark
     where = place if mark is None else Place(origin=f"{place.origin}:{mark.line + 1}")
     column = "" if mark is None else f" in column {mark.column + 1}"
-    problem = " ".join(str(error.problem or error.context or "cannot be parsed").split())[:_SYNTAX_CHARACTERS]
+    problem = " ".join(_QUOTED.sub("", str(error.problem or error.context or "cannot be parsed")).split())
     if "another document" in problem:
         findings.problem(where, "a second YAML document starts here", "keep one document in a file")
         return
@@ -148,7 +149,7 @@ class _Tree:
         if tag in _OPERATORS:  # an unquoted != is a tag to YAML
             self._report(node, path, f"{quoted(tag)} is read as a YAML tag", f'put it in quotes: "{tag}"')
         else:
-            self._report(node, path, f"the YAML tag {quoted(tag)} is not allowed", "remove it")
+            self._report(node, path, "a YAML tag is not allowed", "remove it, or put text that begins with ! in quotes")
 
     def _report(self, node: Node, path: _Path, what: str, fix: str) -> None:
         here = (*path, "")  # a path of its own: the key that is at fault may have no value yet

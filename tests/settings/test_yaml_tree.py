@@ -13,6 +13,8 @@ from otel_toolcall_eval.settings.place import Findings
 from otel_toolcall_eval.settings.yaml_tree import parse_yaml
 from tests.settings.loading import said, top
 
+NO_TAG = "a YAML tag is not allowed; remove it, or put text that begins with ! in quotes"
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -64,11 +66,11 @@ def test_every_value_knows_its_line() -> None:
             "a: &x {b: 1}\nc:\n  <<: *x", "f.yaml:3: c: merge keys (<<) are not part of YAML 1.2; write the keys out", id="merge-key"
         ),
         pytest.param("- [!=, 1]", "f.yaml:1: [0][0]: '!=' is read as a YAML tag; put it in quotes: \"!=\"", id="operator-as-tag"),
-        pytest.param("a: !!binary aGk=", "f.yaml:1: a: the YAML tag 'tag:yaml.org,2002:binary' is not allowed; remove it", id="binary"),
-        pytest.param("!!set {a, b}", "f.yaml:1: the YAML tag 'tag:yaml.org,2002:set' is not allowed; remove it", id="set"),
+        pytest.param("a: !!binary aGk=", f"f.yaml:1: a: {NO_TAG}", id="binary"),
+        pytest.param("!!set {a, b}", f"f.yaml:1: {NO_TAG}", id="set"),
         pytest.param(
             "a: !!python/object/apply:os.system [ls]",
-            "f.yaml:1: a: the YAML tag 'tag:yaml.org,2002:python/object/apply:os.system' is not allowed; remove it",
+            f"f.yaml:1: a: {NO_TAG}",
             id="code",
         ),
         pytest.param(f"a: {'9' * 100_001}", "f.yaml:1: a: the number is too long; write it as text, in quotes", id="number-of-any-cost"),
@@ -83,6 +85,11 @@ def test_every_value_knows_its_line() -> None:
             "a: *x",
             "f.yaml:1: not valid YAML in column 4: found undefined alias 'x'; mend the syntax; an operator needs quotes, as in [\">=\", 1]",
             id="unknown-alias",
+        ),
+        pytest.param(
+            "password: *s3cret",
+            'f.yaml:1: not valid YAML in column 11: found undefined alias; mend the syntax; an operator needs quotes, as in [">=", 1]',
+            id="alias-that-is-a-secret",
         ),
         pytest.param(
             "a: \x07", "f.yaml: not valid YAML: a character that YAML does not allow; remove control characters", id="control-character"
