@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import socket
 import sys
+import threading
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,3 +174,20 @@ def test_floods_of_metadata_take_no_memory(sidecar: RunningSidecar, before: int)
             assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert growth(sidecar, before) < 64 * MIB
     assert call(port_of(sidecar.grpc), GOOD).code == "OK"
+
+
+def test_health_checks_of_the_largest_size_take_the_memory_of_one(sidecar: RunningSidecar, before: int) -> None:
+    """Whoever asks has no token. gRPC reads a message whole, so what bounds this is how many are read at a time."""
+    largest = field(1, bytes(63 * MIB))
+    codes: list[str] = []
+
+    def ask_for_health() -> None:
+        codes.append(call(port_of(sidecar.grpc), largest, "/grpc.health.v1.Health/Check").code)
+
+    asking = [threading.Thread(target=ask_for_health) for _ in range(6)]
+    for each in asking:
+        each.start()
+    for each in asking:
+        each.join()
+    assert set(codes) <= {"RESOURCE_EXHAUSTED", "UNAVAILABLE", "CANCELLED"}
+    assert growth(sidecar, before) < 5 * 64 * MIB  # gRPC copies it; six took twice as much

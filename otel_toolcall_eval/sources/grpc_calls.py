@@ -35,6 +35,7 @@ MESSAGE_SECONDS = 30.0
 """For a message to arrive in; the same as for a body over HTTP."""
 
 _PRESSED_SECONDS = 2.0  # when all calls are taken, the one that has waited longest is ended for the next, unless it is younger
+_TURN_SECONDS = 0.2  # where messages are read by turns, they are small, and come with the headers of their calls
 _DECODING = 4
 
 
@@ -56,6 +57,7 @@ class Calls:
         transport: str,
         max_pending_bytes: int,
         most: int = MOST_CALLS,
+        reading: int | None = None,
         message_seconds: float = MESSAGE_SECONDS,
     ) -> None:
         """Set the bounds.
@@ -66,6 +68,8 @@ class Calls:
             transport: under which they are counted.
             max_pending_bytes: of all messages that are held at the same time; beyond, senders are asked to resend.
             most: calls that may be under way.
+            reading: messages that may be on their way or held at a time; the other calls wait for their turn, and gRPC holds no more of
+                theirs than a window of flow control. None is as many as there are calls.
             message_seconds: in which a message has to arrive.
         """
         self._refuse = refuse
@@ -78,6 +82,7 @@ class Calls:
         self.news = ThreadPoolExecutor(most, thread_name_prefix="otlp-grpc-news")  # for what is sent to clients that may not read
         self._refusing = ThreadPoolExecutor(1, thread_name_prefix="otlp-grpc-refuse")
         self._decoding = threading.BoundedSemaphore(_DECODING)
+        self._reading = None if reading is None else threading.BoundedSemaphore(reading)
         self._changed = threading.Condition()
         # Guarded by _changed:
         self._waiting: OrderedDict[grpc.ServicerContext, float] = OrderedDict()  # for their client, since when; the oldest first
@@ -132,18 +137,35 @@ class Calls:
         """Give the message of a call, whose place and bytes are held till the end; raises gRPC's own error if the call has ended."""
         held = 0
         try:
-            with self.waiting(context):
-                message = next(messages, None)
-            if message is None:
-                context.abort(grpc.StatusCode.UNIMPLEMENTED, "request: the call has no message; send exactly one")
-            if not self._hold(len(message)):
-                self.refuse_for_now("too many bytes are being received", context)
-            held = len(message)
-            yield message
+            with self._turn():
+                with self.waiting(context):
+                    message = next(messages, None)
+                if message is None:
+                    context.abort(grpc.StatusCode.UNIMPLEMENTED, "request: the call has no message; send exactly one")
+                if not self._hold(len(message)):
+                    self.refuse_for_now("too many bytes are being received", context)
+                held = len(message)
+                yield message
         finally:
             with self._changed:
                 self._under_way -= 1
                 self._pending_bytes -= held
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait for a turn to read; whoever has it, and keeps others waiting for a message that does not come, is ended."""
+        if self._reading is None:
+            yield
+            return
+        while not self._reading.acquire(timeout=_TURN_SECONDS):
+            with self._changed:
+                slow = self._slowest(older_than=_TURN_SECONDS)
+            if slow is not None:
+                self._cut(slow)
+        try:
+            yield
+        finally:
+            self._reading.release()
 
     @contextmanager
     def waiting(self, context: grpc.ServicerContext) -> Iterator[None]:

@@ -3,7 +3,7 @@
 Tokens are looked at in an interceptor, so nothing that is ever served escapes it. A call without one gets a handler for a stream of
 requests, whatever its client meant: gRPC then does not read the message, and an unknown sender can't make us hold 64 MiB of OTLP.
 The health service is open. gRPC reads what it is sent, up to the largest message, before we see that it is too much for it; so what
-strangers can make us hold is bounded by its few places, see ``grpc_health``.
+strangers can make us hold is one message, see ``grpc_health``.
 """
 
 from __future__ import annotations

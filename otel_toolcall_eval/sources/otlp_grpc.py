@@ -18,7 +18,7 @@ import grpc
 
 from otel_toolcall_eval.errors import IntakeError, SettingsError
 from otel_toolcall_eval.sources.grpc_calls import MESSAGE_SECONDS, MOST_CALLS, Calls
-from otel_toolcall_eval.sources.grpc_health import HEALTH_CALLS, HEALTH_REQUEST_BYTES, Health
+from otel_toolcall_eval.sources.grpc_health import HEALTH_CALLS, HEALTH_READING, HEALTH_REQUEST_BYTES, HEALTH_SECONDS, Health
 from otel_toolcall_eval.sources.grpc_protection import TokenInterceptor, server_credentials
 from otel_toolcall_eval.sources.listening import check_free, shown
 from otel_toolcall_eval.sources.receipt import wait_for
@@ -107,8 +107,9 @@ class GrpcReceiver:
         """Listen and serve; raises SettingsError if the port can't be had."""
         # gRPC itself would print to stderr and raise a RuntimeError without the reason.
         check_free(self._host, self._asked_port, port_option=self._port_option)
-        calls = self._bounds(self._max_calls, self._max_pending_bytes)
-        health = self._bounds(HEALTH_CALLS, HEALTH_CALLS * HEALTH_REQUEST_BYTES)
+        calls = self._bounds(self._max_calls, self._max_pending_bytes, self._message_seconds)
+        seconds = min(self._message_seconds, HEALTH_SECONDS)
+        health = self._bounds(HEALTH_CALLS, HEALTH_CALLS * HEALTH_REQUEST_BYTES, seconds, reading=HEALTH_READING)
         server = grpc.server(calls.workers, interceptors=self._interceptors, options=self._options())
         exports = {f"/{name}/Export": partial(self._answer, signal) for signal, name in GRPC_SERVICES.items()}
         server.add_generic_rpc_handlers((calls.service(exports), *self._health.handlers(health)))
@@ -145,19 +146,23 @@ class GrpcReceiver:
         for each in calls:
             each.stop()
 
-    def _bounds(self, most: int, max_pending_bytes: int) -> Calls:
+    def _bounds(self, most: int, max_pending_bytes: int, message_seconds: float, *, reading: int | None = None) -> Calls:
         return Calls(
             refuse=self._refuse,
             refused=self._refused,
             transport=TRANSPORT,
             max_pending_bytes=max_pending_bytes,
             most=most,
-            message_seconds=self._message_seconds,
+            reading=reading,
+            message_seconds=message_seconds,
         )
 
     def _options(self) -> list[tuple[str, int]]:
         return [
             ("grpc.so_reuseport", 0),
+            # Else gRPC widens the window of every call to megabytes, and holds what nobody has asked for yet. A message that is asked for
+            # gets a window of its size in any case.
+            ("grpc.http2.bdp_probe", 0),
             ("grpc.max_receive_message_length", self._max_message_bytes),
             ("grpc.max_metadata_size", _METADATA_BYTES),
             ("grpc.max_concurrent_streams", _STREAMS_PER_CONNECTION),
