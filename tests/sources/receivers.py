@@ -32,7 +32,7 @@ PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 
 
-def wait_for(condition: Callable[[], bool], *, seconds: int = 5) -> None:
+def wait_for(condition: Callable[[], bool], *, seconds: int = 30) -> None:
     """Wait until a condition holds; threads of libraries end a little after we are told so."""
     for _ in range(100 * seconds):
         if condition():
