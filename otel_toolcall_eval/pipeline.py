@@ -52,6 +52,7 @@ class Pipeline:
         keep_unbound: bool = False,
         keep_decisions: bool = False,
         name_unbound: bool = True,
+        spans_in_reports: bool = False,
     ) -> None:
         """Put the stages together.
 
@@ -66,6 +67,7 @@ class Pipeline:
             keep_unbound: traces that nothing judged are kept for the late window, too, since they may be bound by ID meanwhile.
             keep_decisions: decisions are kept until they are taken, see ``take_decisions``.
             name_unbound: reports of traces that nothing judges name their agent, too; it takes as long as all else about them.
+            spans_in_reports: reports hold the spans that they are on, for those who show them; they are heavy.
         """
         self._reader = reader
         self._evaluators = evaluators
@@ -76,14 +78,13 @@ class Pipeline:
         self.traces = TraceBuffer(kinds=kinds, policy=policy, limits=limits)
         self.logs = logs or LogDesk()
         self._stopwatch = stopwatch
-        self._keep_unbound, self._name_unbound = keep_unbound, name_unbound
+        self._keep_unbound, self._name_unbound, self._spans_in_reports = keep_unbound, name_unbound, spans_in_reports
         self._conversations = Conversations()
         self._bound = BoundTraces()
         # Half of this is how long an ID is remembered at least, and a trace may be judged for as long as it may be open and revised.
         keep_ns = 2 * (self._policy.trace_timeout_ns + self._policy.late_span_window_ns)
         self._overloaded = DecisionCache(capacity=(limits or BufferLimits()).decisions, keep_ns=keep_ns)
-        own_keys = frozenset({*CONVERSATION_KEYS, *(key for key, _ in root.attributes)})
-        self._own_projection = reader.projection | Projection(keys=own_keys)
+        self._own_projection = reader.projection | Projection(keys=frozenset({*CONVERSATION_KEYS, *(key for key, _ in root.attributes)}))
         self.projection = self._own_projection | self._binder.projection
         self.counts = SpanCounts()
         self._faults: list[Exception] = []
@@ -204,9 +205,8 @@ class Pipeline:
             return None
         report = None
         if decision.reported and say_again:
-            then = replace(trace, revision=given.revision, decided_after_ns=decision.decided_after_ns)
             try:
-                report = self.judge(then, bound=given.bound)
+                report = self.judge(replace(trace, revision=given.revision, decided_after_ns=decision.decided_after_ns), bound=given.bound)
             except Exception as error:  # noqa: BLE001 - as in _judge_all
                 self._faults.append(error)
             else:
@@ -246,9 +246,8 @@ class Pipeline:
 
     def _hold(self, trace: Trace, given: Given) -> None:
         """Keep what was said of a trace, or give it up if nothing judges it."""
-        unbound = not given.said
-        self.logs.decide(trace, unbound=unbound)
-        if unbound and not self._keep_unbound:
+        self.logs.decide(trace, unbound=not given.said)
+        if not given.said and not self._keep_unbound:
             self.traces.release(trace.key)
         else:
             self.traces.attach(trace.key, given)
@@ -269,8 +268,7 @@ class Pipeline:
         conversation = conversation_of(trace)
         if not trace.revision:
             self._conversations.note(trace, conversation)
-        clocks = clocks_of(trace.spans) if binding.sets else None
-        calls = JudgedCalls(extraction, doubts=doubts, failure=failure, clocks=clocks)
+        calls = JudgedCalls(extraction, doubts=doubts, failure=failure, clocks=clocks_of(trace.spans) if binding.sets else None)
         verdicts = tuple(
             judge_check(self._evaluators, trace, criteria_set, check, calls)
             for criteria_set in binding.sets
@@ -286,6 +284,7 @@ class Pipeline:
             revision=trace.revision,
             verdicts=verdicts,
             extraction=extraction,
+            spans=trace.spans if self._spans_in_reports else (),
             unknown_criteria=binding.unknown,
             conversation_id=conversation,
             decided_after_ns=trace.decided_after_ns,

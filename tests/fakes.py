@@ -10,10 +10,10 @@ from otel_toolcall_eval.model.tool_call import Content, ContentState, Extraction
 from otel_toolcall_eval.model.trace import Projection, Resource, Scope, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.model.criteria import Criteria
-    from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.model.score import Comparison, TraceReport
     from otel_toolcall_eval.model.tool_call import CallLog
     from otel_toolcall_eval.model.trace import Attributes, Value
 
@@ -111,6 +111,10 @@ class PlainJustification:
     def explain(self) -> str:
         """Return the text."""
         return self.text
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Yield nothing."""
+        return iter(())
 
 
 class NamesEvaluator:

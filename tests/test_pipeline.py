@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import pytest
+
 from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import (
@@ -24,8 +26,6 @@ from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline
 from tests.fakes import FailingEvaluator, NamesEvaluator, PlainJustification, PlainReader, span
 
 if TYPE_CHECKING:
-    import pytest
-
     from otel_toolcall_eval.model.criteria import Criteria
     from otel_toolcall_eval.model.tool_call import CallLog, Extraction
 
@@ -61,6 +61,15 @@ def test_bound_trace_is_judged_by_each_check_in_order() -> None:
     ]
     assert evaluator.seen == [(["a", "b"], False)] * 3
     assert (report.agent, report.trigger, report.completeness, report.unbound) == ("main", Trigger.ROOT_SPAN, Completeness.COMPLETE, False)
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["asked-for", "not-asked-for"])
+def test_report_holds_the_spans_only_for_those_who_show_them(wanted: bool) -> None:  # noqa: FBT001 - a column of the table
+    pipe = Pipeline(reader=PlainReader(), evaluators={CountCriteria: NamesEvaluator()}, criteria=[criteria_set()], spans_in_reports=wanted)
+    spans = [span(2, parent=1, tool="a"), span(1, attributes={"agent": "main"})]
+    pipe.add(spans, now_ns=0, transport="grpc")
+    (report,) = pipe.pop_due(now_ns=10**10)
+    assert list(report.spans) == (spans if wanted else [])
 
 
 def test_unbound_trace_is_reported_and_its_calls_are_never_read() -> None:

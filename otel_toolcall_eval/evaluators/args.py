@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
 from otel_toolcall_eval.evaluators.pairing import Candidates, Wanted, pair
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.evaluators.pairing import Pairing
     from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation
     from otel_toolcall_eval.model.tool_call import CallLog, ToolCall
+
+_MAX_NAMED: Final = 8  # arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,13 @@ class ArgsJustification(PairingJustification):
             return "(no object)" if content.text is None else render(content.text)
         known = f"{render(content.partial)} " if content.partial else ""
         return f"{known}({UNKNOWN_WORDS[content.state]})"
+
+    def _asked_for(self, position: int) -> str:
+        names = list(self._expectations[position].arguments)
+        if not names:
+            return "any arguments" if self._subset else "no arguments"
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        return f"{self.noun} {', '.join(names[:_MAX_NAMED])}{more}{' among others' if self._subset else ''}"
 
     def _nearness(self, position: int, call: ToolCall) -> int:
         content = call.arguments.content

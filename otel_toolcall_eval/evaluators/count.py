@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.evaluators.plans import Plans
 from otel_toolcall_eval.model.criteria import EVERY_TOOL, CountCriteria, CountExpectation, Operator
-from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome, Score
+from otel_toolcall_eval.model.score import Comparison, ExpectationOutcome, Outcome, Score
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.model.tool_call import CallLog
 
@@ -68,8 +68,7 @@ class CountJustification:
     def explain(self) -> str:
         """Return, for instance, ``2 of 3 counts hold; process_item: called 3 times, expected exactly 5``."""
         failed = [
-            f"{'all tools' if wanted.tool == EVERY_TOOL else wanted.tool}: called {count} time{'' if count == 1 else 's'}, "
-            f"expected {_WORDS[wanted.operator]} {wanted.count}"
+            f"{_subject(wanted)}: called {count} time{'' if count == 1 else 's'}, expected {_WORDS[wanted.operator]} {wanted.count}"
             for wanted, count in zip(self.expectations, self.actual, strict=True)
             if not _holds(wanted, count)
         ]
@@ -78,6 +77,12 @@ class CountJustification:
         if len(failed) > _MAX_TOLD:
             told.append(f"and {len(failed) - _MAX_TOLD} more")
         return "; ".join(told)
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Yield, for instance, ``process_item``, ``exactly 5 calls``, ``3 calls``."""
+        for wanted, count in zip(self.expectations, self.actual, strict=True):
+            expected = f"{_WORDS[wanted.operator]} {_calls(wanted.count)}"
+            yield Comparison(label=_subject(wanted), expected=expected, actual=_calls(count), matched=_holds(wanted, count))
 
 
 class CountEvaluator:
@@ -139,6 +144,16 @@ def _outcomes(criteria: CountCriteria) -> Sequence[tuple[ExpectationOutcome, Exp
 def _holds(wanted: CountExpectation, count: int) -> bool:
     """Tell whether a count is as expected."""
     return _HOLDS[wanted.operator](count, wanted.count)
+
+
+def _subject(wanted: CountExpectation) -> str:
+    """Return whose calls are counted, in words."""
+    return "all tools" if wanted.tool == EVERY_TOOL else wanted.tool
+
+
+def _calls(count: int) -> str:
+    """Return a number of calls in words."""
+    return f"{count} call{'' if count == 1 else 's'}"
 
 
 def _sign(sign: Operator) -> str:

@@ -11,11 +11,11 @@ from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
 from otel_toolcall_eval.evaluators.parallel import best_order, find_runs
 from otel_toolcall_eval.evaluators.plans import Plans
 from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel
-from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome, Score
+from otel_toolcall_eval.model.score import Comparison, ExpectationOutcome, Outcome, Score
 from otel_toolcall_eval.model.trace import Doubt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.model.tool_call import CallLog, ToolCall
 
@@ -101,6 +101,20 @@ class OrderJustification:
         if self.parallel_note:
             told.append(self.parallel_note)
         return "; ".join(told)
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Yield, for instance, ``sort``, ``place 3``, ``call 2``; calls are numbered in the order of their start."""
+        places = {name: call for call, name in self._pairs}
+        words = {Outcome.MISSING: "not called", Outcome.WRONG_ORDER: "called out of order"}
+        for name, entry in enumerate(self._outcomes):
+            place = places.get(name)
+            yield Comparison(
+                label=entry.tool,
+                expected=f"place {name + 1}",
+                actual=words[entry.outcome] if place is None else f"call {place + 1}",
+                matched=place is not None,
+                span_id=None if place is None else self._calls[place].span_id,
+            )
 
     def _find_note(self) -> str:
         """Look for a better order of overlapping calls."""

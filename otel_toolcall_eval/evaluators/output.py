@@ -94,6 +94,9 @@ class OutputJustification(PairingJustification):
         known = f"{render(content.partial)} " if content.partial else ""
         return f"{known}({UNKNOWN_WORDS[content.state]})"
 
+    def _asked_for(self, position: int) -> str:  # noqa: ARG002 - what tells one output from another is its value
+        return "this output"
+
     def _nearness(self, position: int, call: ToolCall) -> int:
         content = call.output.content
         if content.state in UNKNOWN_WORDS:

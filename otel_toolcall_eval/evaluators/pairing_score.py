@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from otel_toolcall_eval.evaluators.matching import UNMATCHED
 from otel_toolcall_eval.evaluators.pairing import UNKNOWN_STATES
 from otel_toolcall_eval.model.criteria import Matching
-from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome, Score
+from otel_toolcall_eval.model.score import Comparison, ExpectationOutcome, Outcome, Score
 from otel_toolcall_eval.model.tool_call import ContentState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.evaluators.pairing import Candidates, Fits, Pairing, Wanted
     from otel_toolcall_eval.model.tool_call import ToolCall
@@ -59,6 +59,10 @@ class PairingJustification(ABC):
         """Show what an expectation asks for."""
 
     @abstractmethod
+    def _asked_for(self, position: int) -> str:
+        """Say what an expectation asks for, without its values."""
+
+    @abstractmethod
     def _render_actual(self, position: int, call: ToolCall) -> str:
         """Show what a call holds, as it is compared with an expectation."""
 
@@ -100,6 +104,18 @@ class PairingJustification(ABC):
         if len(unmatched) > _MAX_TOLD:
             told.append(f"and {len(unmatched) - _MAX_TOLD} more")
         return "; ".join(told)
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Yield, for instance, ``fetch_user_0``, ``arguments user_id``, ``$.user_id differs``."""
+        for position, (label, call) in enumerate(zip(self._wanted.labels, self._calls(), strict=True)):
+            matched = self._pairing.partners[position] != UNMATCHED
+            yield Comparison(
+                label=label,
+                expected=self._asked_for(position),
+                actual="as expected" if matched else ", ".join(self._why(position, call)),
+                matched=matched,
+                span_id=None if call is None else call.span_id,
+            )
 
     def _why(self, position: int, call: ToolCall | None) -> Sequence[str]:
         """Say why an expectation has no partner."""

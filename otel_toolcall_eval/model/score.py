@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.model.tool_call import Extraction
     from otel_toolcall_eval.model.trace import Doubt, Span, Trigger
@@ -32,6 +32,24 @@ class ExpectationOutcome:
     outcome: Outcome
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One expectation beside what became of it, in words and without argument or output values.
+
+    Attributes:
+        label: what is expected of: a tool, or a tool and its turn, as in ``get_user_0``.
+        expected: such as ``at least 2 calls`` or ``arguments id, amount``.
+        actual: such as ``1 call``, ``not called`` or ``$.amount differs``.
+        span_id: of the call that stands beside the expectation; None if there is none, or it counts all of them.
+    """
+
+    label: str
+    expected: str
+    actual: str
+    matched: bool
+    span_id: bytes | None = None
+
+
 class Justification(Protocol):
     """Why a score is what it is. Rendered when someone asks, since most are never read."""
 
@@ -41,6 +59,10 @@ class Justification(Protocol):
 
     def explain(self) -> str:
         """Return one line that names tools, paths and reasons, and no argument or output values."""
+        ...
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Yield each expectation beside what became of it, in the order of the criteria; there may be thousands."""
         ...
 
 
@@ -145,6 +167,7 @@ class TraceReport:
         agent: name of the top-most agent, if any span tells.
         conversation_id: of the conversation that the trace belongs to, if any span tells.
         verdicts: in order of criteria set, then of its checks; empty if nothing is bound to the trace.
+        spans: of the trace, in order of arrival; empty unless whoever built the pipeline asked for them.
         unknown_criteria: names that the trace asks for and that are not loaded.
         decided_after_ns: from the arrival of the root (of the first span, if there is no root) to the decision.
     """
@@ -158,6 +181,7 @@ class TraceReport:
     revision: int
     verdicts: Sequence[Verdict]
     extraction: Extraction
+    spans: Sequence[Span] = field(default=(), compare=False, repr=False)
     unknown_criteria: tuple[str, ...] = ()
     conversation_id: str | None = None
     decided_after_ns: int = 0

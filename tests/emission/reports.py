@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.score import (
+    Comparison,
     Completeness,
     EvaluatorFailure,
     ExpectationOutcome,
@@ -19,7 +20,7 @@ from otel_toolcall_eval.model.tool_call import Content, ContentState, Extraction
 from otel_toolcall_eval.model.trace import Doubt, Resource, Span, Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.model.trace import Attributes
 
@@ -46,6 +47,9 @@ class FakeJustification:
     def explain(self) -> str:
         return self.line
 
+    def comparisons(self) -> Iterator[Comparison]:
+        yield Comparison(label="search", expected="exactly 2 calls", actual="1 call", matched=False, span_id=SPAN_ID)
+
 
 class BrokenJustification:
     """Raises, with users' data in the message."""
@@ -54,6 +58,9 @@ class BrokenJustification:
         raise KeyError(CANARY)
 
     def explain(self) -> str:
+        raise KeyError(CANARY)
+
+    def comparisons(self) -> Iterator[Comparison]:
         raise KeyError(CANARY)
 
 
