@@ -263,7 +263,8 @@ class Store:
         """Give some of the room of rows that are gone back to the file system, if it is worth it."""
         (pages,), (free,) = (self._run(f"PRAGMA {name}")[0] for name in ("page_count", "freelist_count"))
         if free > max(_FREE_PAGES_KEPT, pages // 4):
-            self._run(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+            # as a script: sqlite3 steps a statement without columns once, and each step gives one page back
+            self._connection.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
 
     def sync(self) -> None:
         """Have what was committed so far written to the disk itself; raises OSError if it can't be."""
