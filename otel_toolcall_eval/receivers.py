@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.settings.service import Listen, Listener, Settings, TlsFiles, TokenFile
-    from otel_toolcall_eval.sources.http_pages import PageSource
+    from otel_toolcall_eval.sources.http_pages import PageSource, Site
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.worker import Worker
 
@@ -96,7 +96,9 @@ class Receivers:
         return [self.grpc, self.http, *([] if self.control is None else [self.control])]
 
 
-def build_receivers(settings: Settings, *, worker: Worker, intake: OtlpIntake, pages: Mapping[str, PageSource]) -> Receivers:
+def build_receivers(
+    settings: Settings, *, worker: Worker, intake: OtlpIntake, pages: Mapping[str, PageSource], site: Site | None = None
+) -> Receivers:
     """Build all that listens; nothing does yet.
 
     Raises:
@@ -123,6 +125,7 @@ def build_receivers(settings: Settings, *, worker: Worker, intake: OtlpIntake, p
             intake=intake,
             refused=worker.refuse,
             pages=pages,
+            site=site,
             host=http.address.host,
             port=http.address.port,
             max_message_bytes=limits.max_request_bytes,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_toolcall_eval.sources.http_hosts import Hosts
+    from otel_toolcall_eval.sources.http_pages import Page
     from otel_toolcall_eval.sources.sink import Refused
     from otel_toolcall_eval.sources.tokens import Tokens
 
@@ -152,6 +153,10 @@ class HttpAnswers:
         del request
         return self._hosts.guards_all
 
+    def needs_token(self, request: web.BaseRequest) -> bool:
+        """Tell whether a request needs a token in its headers, where the listener has tokens."""
+        return request.path not in self._open_paths
+
     def before_tokens(self, request: web.BaseRequest) -> Answer | None:
         """Answer what browsers ask without a token; None for all else."""
         del request
@@ -189,9 +194,14 @@ class HttpAnswers:
         early = self.before_tokens(request)
         if early is not None:
             return early
-        if self._tokens is not None and request.path not in self._open_paths:
+        if self._tokens is not None and self.needs_token(request):
             self._tokens.check(request.headers.get("Authorization"))
         return await self.route(request, encoding)
+
+
+def answer_of(page: Page) -> Answer:
+    """Return the answer that a page is."""
+    return Answer(status=page.status, body=page.body, content_type=page.content_type, headers=page.headers)
 
 
 def _refusal(encoding: Encoding, error: IntakeError) -> Answer:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from otel_toolcall_eval.errors import IntakeError
 
@@ -24,10 +24,48 @@ class Page:
     body: bytes
     content_type: str = TEXT
     status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 PageSource: TypeAlias = Callable[[str], Page]
 """Makes a page; gets the request's Accept header. Called on a thread of its own, so it may take its time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteRequest:
+    """A GET of a page of a site.
+
+    Attributes:
+        path: unquoted.
+        query: unquoted; of a name that stands several times, the first value.
+        logged_in: by a session, which may be ended.
+    """
+
+    path: str
+    query: Mapping[str, str]
+    logged_in: bool = False
+
+
+class Site(Protocol):
+    """Pages for people, below one path. Who may see them is the affair of ``SiteGate``."""
+
+    @property
+    def root(self) -> str:
+        """Return the path of the first page, without a slash at its end; all others lie below."""
+        ...
+
+    @property
+    def open_paths(self) -> frozenset[str]:
+        """Return the paths of what says nothing of anybody, such as style sheets: the login page needs them."""
+        ...
+
+    def page(self, request: SiteRequest) -> Page:
+        """Make a page, an error in the form of one if need be. Called on a thread of its own, so it may take its time."""
+        ...
+
+    def login_page(self, *, back_to: str, refused: bool) -> Page:
+        """Make the form that sends ``token`` and ``back_to`` to ``login`` below the root. Likewise."""
+        ...
 
 
 def health_page(problems: Callable[[], Sequence[str]]) -> PageSource:

@@ -13,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.sources.http_answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError
+from otel_toolcall_eval.sources.http_answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError, answer_of
 from otel_toolcall_eval.sources.http_pages import LOCAL_PATHS, may_see
 from otel_toolcall_eval.sources.receipt import waiting_for
+from otel_toolcall_eval.sources.site_gate import SITE_HEADERS
 from otel_toolcall_eval.wire.replies import Encoding, Signal
 from otel_toolcall_eval.wire.services import HTTP_PATHS
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.sources.http_pages import PageSource
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.sources.sink import Refused
+    from otel_toolcall_eval.sources.site_gate import SiteGate
     from otel_toolcall_eval.sources.tokens import Tokens
 
 _INLINE_BYTES = 256 << 10
@@ -54,6 +56,7 @@ class HttpService(HttpAnswers):
         hosts: Hosts,
         tokens: Tokens | None,
         cors: Cors,
+        gate: SiteGate | None = None,
     ) -> None:
         """Take what a receiver was given; start no thread yet."""
         super().__init__(refused=refused, hosts=hosts, tokens=tokens, open_paths=_OPEN_PATHS)
@@ -63,11 +66,14 @@ class HttpService(HttpAnswers):
         self._decoding = ThreadPoolExecutor(1, thread_name_prefix="otlp-http-decode")
         self._rendering = ThreadPoolExecutor(_PAGE_THREADS, thread_name_prefix="otlp-http-page")
         self._cors = cors
+        self._gate = gate
 
     def close(self) -> None:
         """End the threads."""
         self._decoding.shutdown(wait=True, cancel_futures=True)
         self._rendering.shutdown(wait=True, cancel_futures=True)
+        if self._gate is not None:
+            self._gate.close()
 
     def transport(self, encoding: Encoding | None) -> str:
         """Return the name under which requests are counted."""
@@ -76,7 +82,8 @@ class HttpService(HttpAnswers):
     def needs_own_name(self, request: web.BaseRequest) -> bool:
         """Tell whether a request has to be made to a name of ours; see ``http_hosts``."""
         if request.path not in _SIGNALS:
-            return self._hosts.guards_all or request.path.startswith(LOCAL_PATHS)
+            by_address = request.path.startswith(LOCAL_PATHS) or (self._tokens is None and self._is_gated(request))
+            return self._hosts.guards_all or by_address
         origin = request.headers.get("Origin")
         return self._hosts.guards_all and origin is not None and not self._cors.allows(origin)
 
@@ -87,15 +94,26 @@ class HttpService(HttpAnswers):
         found = self._cors.preflight(request.headers.get("Origin"), request.headers.get("Access-Control-Request-Method"))
         return None if found is None else Answer(status=204, body=b"", headers=found)
 
+    def needs_token(self, request: web.BaseRequest) -> bool:
+        """Leave the site to its gate, which knows sessions, too."""
+        return super().needs_token(request) and not self._is_gated(request)
+
     def more_headers(self, request: web.BaseRequest) -> Mapping[str, str]:
         """Return what browsers are told."""
+        if self._is_gated(request):
+            return SITE_HEADERS
         return self._cors.headers(request.headers.get("Origin")) if request.path in _SIGNALS else {}
 
     async def route(self, request: web.BaseRequest, encoding: Encoding | None) -> Answer:
         """Answer a request whose sender may send it."""
+        if self._gate is not None and self._gate.serves(request):
+            return await self._gate.answer(request)
         if request.path in self._pages and may_see(request.path, request.remote):
             return await self._page(request)
         return await self._export(request, encoding)
+
+    def _is_gated(self, request: web.BaseRequest) -> bool:
+        return self._gate is not None and self._gate.serves(request)
 
     async def _page(self, request: web.BaseRequest) -> Answer:
         if request.method not in {"GET", "HEAD"}:
@@ -103,7 +121,7 @@ class HttpService(HttpAnswers):
         render = self._pages[request.path]
         loop = asyncio.get_running_loop()
         page = await loop.run_in_executor(self._rendering, render, request.headers.get("Accept", ""))
-        return Answer(status=page.status, body=page.body, content_type=page.content_type)
+        return answer_of(page)
 
     async def _export(self, request: web.BaseRequest, encoding: Encoding | None) -> Answer:
         signal = _SIGNALS.get(request.path)

@@ -11,11 +11,12 @@ from otel_toolcall_eval.sources.http_hosts import Hosts
 from otel_toolcall_eval.sources.http_listener import MOST_CONNECTIONS, HttpListener
 from otel_toolcall_eval.sources.http_service import HttpService
 from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES
+from otel_toolcall_eval.sources.site_gate import SiteGate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_toolcall_eval.sources.http_pages import PageSource
+    from otel_toolcall_eval.sources.http_pages import PageSource, Site
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.sources.server_tls import ServerTls
     from otel_toolcall_eval.sources.sink import Refused
@@ -31,6 +32,7 @@ class HttpReceiver(HttpListener):
         intake: OtlpIntake,
         refused: Refused,
         pages: Mapping[str, PageSource] | None = None,
+        site: Site | None = None,
         host: str = "127.0.0.1",
         port: int = 4318,
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
@@ -51,6 +53,7 @@ class HttpReceiver(HttpListener):
             intake: takes the requests.
             refused: counts the requests that were not taken.
             pages: path to page, for GET: ``/livez``, ``/readyz``, ``/metrics`` and others.
+            site: pages for people; without it, there are none.
             host: address to listen on.
             port: 0 takes any free one.
             max_message_bytes: largest body, packed and unpacked.
@@ -71,7 +74,8 @@ class HttpReceiver(HttpListener):
             cors = Cors(allowed_origins)
             hosts = Hosts(host, allowed_hosts)
             shown = dict(pages or {})
-            return HttpService(intake=intake, refused=refused, bodies=bodies, pages=shown, hosts=hosts, tokens=tokens, cors=cors)
+            gate = None if site is None else SiteGate(site, tokens=tokens, port=self.port, secure=tls is not None)
+            return HttpService(intake=intake, refused=refused, bodies=bodies, pages=shown, hosts=hosts, tokens=tokens, cors=cors, gate=gate)
 
         super().__init__(
             service,

@@ -71,14 +71,22 @@ class Tokens:
             raise UnauthenticatedError(where="authorization", what="the request has no token", fix=_FIX)
         given = authorization if isinstance(authorization, bytes) else authorization.encode("utf-8", "surrogateescape")
         scheme, _, token = given.partition(b" ")
-        hashed = hashlib.sha256(token.strip()).digest()
-        valid = False
-        for known in self._renewed.value:  # all of them, whichever fits: the time tells nothing
-            valid |= hmac.compare_digest(known, hashed)
-        if not valid or scheme.lower() != _SCHEME.encode():
+        if not self.holds(digest_of(token)) or scheme.lower() != _SCHEME.encode():
             raise UnauthenticatedError(where="authorization", what="the token is not valid", fix=_FIX)
+
+    def holds(self, digest: bytes) -> bool:
+        """Tell whether one of the tokens has this digest."""
+        found = False
+        for known in self._renewed.value:  # all of them, whichever fits: the time tells nothing
+            found |= hmac.compare_digest(known, digest)
+        return found
 
     def _hashes_in(self, contents: Sequence[bytes]) -> tuple[bytes, ...]:
         tokens = tokens_in(contents[0], where=self._where)
         self._short = sum(len(token) < MIN_CHARACTERS for token in tokens)
-        return tuple(hashlib.sha256(token).digest() for token in tokens)
+        return tuple(digest_of(token) for token in tokens)
+
+
+def digest_of(token: bytes) -> bytes:
+    """Return what is kept of a token."""
+    return hashlib.sha256(token.strip()).digest()

@@ -19,7 +19,7 @@ from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from otel_toolcall_eval.sources.http_pages import PageSource
+    from otel_toolcall_eval.sources.http_pages import PageSource, Site
     from otel_toolcall_eval.sources.server_tls import ServerTls
     from otel_toolcall_eval.sources.tokens import Tokens
     from otel_toolcall_eval.wire.decoded import DecodedTraces
@@ -113,6 +113,7 @@ def http_receiver(
     *,
     port: int = 0,
     pages: Mapping[str, PageSource] | None = None,
+    site: Site | None = None,
     max_message_bytes: int = 64 << 20,
     max_pending_bytes: int = 256 << 20,
     head_seconds: float = 10,
@@ -129,6 +130,7 @@ def http_receiver(
         intake=otlp(intake),
         refused=intake.refused,
         pages=pages,
+        site=site,
         port=port,
         max_message_bytes=max_message_bytes,
         max_pending_bytes=max_pending_bytes,
