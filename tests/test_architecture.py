@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("in_process", "registration"),
     ("wiring",),
     ("receivers", "wiring_forwarding", "wiring_telemetry"),
+    ("status",),
     ("sources", "settings", "forwarding", "emission", "journal", "process_limits"),
     ("worker",),
     ("journaling",),
