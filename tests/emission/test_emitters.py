@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import pytest
 from opentelemetry.sdk._logs import LoggerProvider
@@ -21,15 +21,19 @@ from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Doubt
 from otel_toolcall_eval.pipeline import Pipeline
+from otel_toolcall_eval.status.condensing import Telling
+from otel_toolcall_eval.status.recent import Recent
 from otel_toolcall_eval.worker import Worker
 from tests.emission.reports import CANARY, BrokenJustification, inconclusive, judged_span, report, score, verdict
 from tests.fakes import PlainReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from otel_toolcall_eval.emitter import Emitter
     from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.status.condensing import ReportRow, VerdictRow
+    from otel_toolcall_eval.status.store import Store
 
 REPORTS = (
     report(verdict()),
@@ -88,6 +92,20 @@ class Outlet:
         return timeout_seconds >= 0
 
 
+class Table:
+    """Keeps the verdicts that the status page remembers; names of tools, which its pages show, too, are not looked at here."""
+
+    def __init__(self) -> None:
+        self.verdicts: list[VerdictRow] = []
+
+    def add(self, rows: Sequence[ReportRow], *, now_unix_ns: int) -> None:
+        assert now_unix_ns > 0
+        self.verdicts += [verdict for row in rows for verdict in row.verdicts]
+
+    def close(self) -> None:
+        pass
+
+
 class Built(Protocol):
     """An emitter, and what it has said."""
 
@@ -117,12 +135,19 @@ def _batched() -> tuple[Emitter, Callable[[], str]]:
     return BatchedEvents(logs, spans, resource={}), lambda: str(logs.bodies + spans.bodies)
 
 
+def _recent() -> tuple[Emitter, Callable[[], str]]:
+    table = Table()
+    return Recent(cast("Store", table), tell=Telling(explain=explanation)), lambda: str(table.verdicts)
+
+
 def _new() -> tuple[Emitter, Callable[[], str]]:
     backend = NewBackend()
     return backend, backend.said
 
 
-@pytest.fixture(params=[_console, _metrics, _events, _batched, _new], ids=["console", "metrics", "events", "batched-events", "new"])
+@pytest.fixture(
+    params=[_console, _metrics, _events, _batched, _recent, _new], ids=["console", "metrics", "events", "batched-events", "status", "new"]
+)
 def built(request: pytest.FixtureRequest) -> Iterator[tuple[Emitter, Callable[[], str]]]:
     make: Built = request.param
     emitter, said = make()
