@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
 from otel_toolcall_eval.errors import ToolCallEvalError
-from otel_toolcall_eval.model.criteria import Reach
 from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_criteria
 from otel_toolcall_eval.settings.criteria_source import CriteriaSource, files_of
 from otel_toolcall_eval.settings.dialect_file import build_extractor
 from otel_toolcall_eval.settings.file_kind import PathKind, kind_of_path
 from otel_toolcall_eval.settings.place import Findings
 from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.status.words import selects
 from otel_toolcall_eval.wiring import read_files
 
 if TYPE_CHECKING:
@@ -22,14 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_toolcall_eval.errors import Problem
-    from otel_toolcall_eval.model.criteria import CriteriaSet, Selector
-
-REACHES = {
-    Reach.EVERY: "every trace",
-    Reach.UNNAMED: "every trace that does not name its criteria itself",
-    Reach.FALLBACK: "every trace that nothing else judges",
-    Reach.NAMED: "only traces that name it",
-}
+    from otel_toolcall_eval.model.criteria import CriteriaSet
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -100,7 +93,7 @@ def _report(
                     {
                         "name": found.name,
                         "evaluators": [c.evaluator for c in found.checks],
-                        "judges": selects(found.selector),
+                        "judges": selects(found.selector, values=True),
                         "source": found.source,
                     }
                     for found in sets
@@ -125,26 +118,9 @@ def _print_sets(sets: Sequence[CriteriaSet]) -> None:
     for title in ("criteria", "evaluators", "judges"):
         table.add_column(title, overflow="fold")
     for found in sets:
-        table.add_row(text(found.name), text(", ".join(check.evaluator for check in found.checks)), text(selects(found.selector)))
+        evaluators = ", ".join(check.evaluator for check in found.checks)
+        table.add_row(text(found.name), text(evaluators), text(selects(found.selector, values=True)))
     console().print(table)
-
-
-def selects(selector: Selector) -> str:
-    """Return in words which traces a selector selects."""
-    conditions = []
-    if selector.services:
-        conditions.append(f"service.name is {' or '.join(sorted(selector.services))}")
-    if selector.root_span_name is not None:
-        conditions.append(f"root span is {selector.root_span_name!r}")
-    if selector.agent_name is not None:
-        conditions.append(f"agent is {selector.agent_name!r}")
-    for title, wanted in (("resource", selector.resource), ("a span", selector.attributes), ("input", selector.inputs)):
-        if wanted:
-            conditions.append(f"{title} has {', '.join(f'{key}={value!r}' for key, value in wanted.items())}")
-    reach = REACHES.get(selector.reach)
-    if reach is None:
-        return "traces whose " + " and ".join(conditions)
-    return reach + (" whose " + " and ".join(conditions) if conditions else "")
 
 
 def _problem(problem: Problem) -> dict[str, str]:
