@@ -104,6 +104,7 @@ def build_pipeline(
     keep_unbound: bool = False,
     keep_decisions: bool = False,
     name_unbound: bool = True,
+    spans_in_reports: bool = False,
 ) -> Pipeline:
     """Build the main path; ``logs`` bounds the log records that wait, the others are as in ``Pipeline``."""
     reader = build_extractor(settings.dialects)
@@ -118,6 +119,7 @@ def build_pipeline(
         keep_unbound=keep_unbound,
         keep_decisions=keep_decisions,
         name_unbound=name_unbound,
+        spans_in_reports=spans_in_reports,
     )
 
 
@@ -150,6 +152,7 @@ def build_sidecar(
         from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal  # noqa: PLC0415 - the extra is needed from here on only
         from otel_toolcall_eval.receivers import build_receivers  # noqa: PLC0415
         from otel_toolcall_eval.sources.http_pages import health_page, json_page, metrics_page  # noqa: PLC0415
+        from otel_toolcall_eval.wiring_status import build_recent, build_site  # noqa: PLC0415
         from otel_toolcall_eval.wiring_telemetry import build_telemetry  # noqa: PLC0415
     except ImportError as error:
         missing = isinstance(error, ModuleNotFoundError)
@@ -162,6 +165,7 @@ def build_sidecar(
         keep_unbound=settings.listen.control is not None,
         keep_decisions=settings.journal.path is not None,
         name_unbound=console is not None,
+        spans_in_reports=settings.status.enabled,
     )
     client = build_client(settings, version=own_version())  # before the telemetry: if it can't be built, no threads are left behind
     export, emit = settings.export, settings.emit
@@ -183,7 +187,8 @@ def build_sidecar(
         explain=explain_of(settings),
         roots=forwarder if settings.forward.attach_to_root else None,
     )
-    emitters: list[Emitter] = [emitter for emitter in (metrics, events, console) if emitter is not None]
+    recent = build_recent(settings, explain_of(settings))
+    emitters: list[Emitter] = [emitter for emitter in (metrics, events, console, recent) if emitter is not None]
     journal = build_journal(settings, emitters)
     worker = Worker(
         pipeline,
@@ -206,7 +211,8 @@ def build_sidecar(
         "/metrics": metrics_page(render),
         "/debug/traces": json_page(lambda: worker.waiting(limit=MAX_SHOWN, timeout_seconds=ANSWER_SECONDS).document()),
     }
-    receivers = build_receivers(settings, worker=worker, intake=intake, pages=pages)
+    site = None if recent is None else build_site(recent, worker, version=own_version(), answer_seconds=ANSWER_SECONDS)
+    receivers = build_receivers(settings, worker=worker, intake=intake, pages=pages, site=site)
     return SidecarParts(
         worker=worker,
         receivers=receivers,

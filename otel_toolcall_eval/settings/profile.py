@@ -140,6 +140,25 @@ class Journal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """The status page, and what it remembers; the sidecar's alone.
+
+    Attributes:
+        enabled: False serves no page and remembers nothing.
+        traces: judged traces that are remembered, the newest; half of the room is for those that did not pass alone.
+        limit_bytes: what they may take.
+        path: of a file in which they survive the process; None for none.
+        max_age_ns: how long they are remembered.
+    """
+
+    enabled: bool = True
+    traces: int = 1000
+    limit_bytes: int = 16 * MIB
+    path: Path | None = None
+    max_age_ns: int = 7 * 24 * 3600 * _SECOND_NS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Emit:
     """In which forms scores are emitted."""
 
@@ -190,6 +209,7 @@ class Settings:
     journal: Journal = field(default_factory=Journal)
     export: Export = field(default_factory=Export)
     forward: Forward = field(default_factory=Forward)
+    status: Status = field(default_factory=Status)
     emit: Emit = field(default_factory=Emit)
     show_values: ShownValues = ShownValues.OFF
     redact: Redact = field(default_factory=Redact)

@@ -32,6 +32,7 @@ from otel_toolcall_eval.settings.profile import (
     Redact,
     Settings,
     ShownValues,
+    Status,
 )
 from otel_toolcall_eval.settings.service_layer import read_layer
 from otel_toolcall_eval.settings.units import Address
@@ -58,6 +59,7 @@ __all__ = [
     "Redact",
     "Settings",
     "ShownValues",
+    "Status",
     "TlsFiles",
     "TokenFile",
     "load_settings",
@@ -98,6 +100,13 @@ _FORWARD = {
     "forward.queue_bytes": "queue_bytes",
     "forward.max_elapsed": "max_elapsed_ns",
     "forward.attach_to_root": "attach_to_root",
+}
+_STATUS = {
+    "status.enabled": "enabled",
+    "status.traces": "traces",
+    "status.limit_mib": "limit_bytes",
+    "status.path": "path",
+    "status.max_age": "max_age_ns",
 }
 _EMIT = {"emit.metrics": "metrics", "emit.events": "events", "emit.spans": "spans"}
 _REDACT = {"explain.redact.keys": "keys", "explain.redact.patterns": "patterns", "explain.redact.defaults": "defaults"}
@@ -156,6 +165,7 @@ def _assemble(defaults: Settings, values: Mapping[str, object], problems: list[P
         journal=replace(defaults.journal, **given(_JOURNAL)),
         export=replace(defaults.export, **given(_EXPORT)),
         forward=replace(defaults.forward, **given(_FORWARD)),
+        status=replace(defaults.status, **given(_STATUS)),
         emit=replace(defaults.emit, **given(_EMIT)),
         redact=replace(defaults.redact, **given(_REDACT)),
         log=replace(defaults.log, **given(_LOG)),

@@ -42,9 +42,10 @@ def read_layer(raw: object, place: Place, findings: Findings, *, folder: Path, c
     root = values.get("completion.root")
     if isinstance(root, RootShape):
         values["completion.root"] = _root(root, place.at("completion", "root"), findings)
-    path = values.get("journal.path")
-    if isinstance(path, str):
-        values["journal.path"] = folder / path
+    for name in ("journal.path", "status.path"):
+        path = values.get(name)
+        if isinstance(path, str):
+            values[name] = folder / path
     # These two are looked at even if the rest is faulty, so that a user sees all faults at once.
     otlp = member(member(raw, "export"), "otlp")
     if otlp is not None:

@@ -166,6 +166,16 @@ class ExportShape(Shape):
     otlp: Whatever = Field(default=None, description="Where to send it by OTLP, or off.")
 
 
+class StatusShape(Shape):
+    """The status page, and what it remembers."""
+
+    enabled: Flag | None = Field(default=None, description="Serve it.")
+    traces: Positive | None = Field(default=None, description="Judged traces that are remembered, the newest.")
+    limit_mib: Mebibytes | None = Field(default=None, description="MiB that they may take.")
+    path: Name | None = Field(default=None, description="A file in which they survive the process, relative to this one.")
+    max_age: Duration | None = Field(default=None, description="How long they are remembered.")
+
+
 class EmitShape(Shape):
     """In which forms scores are emitted."""
 
@@ -202,6 +212,7 @@ class ServiceShape(Shape):
     journal: JournalShape | None = Field(default=None, description="What survives the process.")
     export: ExportShape | None = Field(default=None, description="How our telemetry leaves, beside /metrics.")
     forward: ForwardShape | None = Field(default=None, description="Where what is received is passed on to.")
+    status: StatusShape | None = Field(default=None, description="The status page.")
     emit: EmitShape | None = Field(default=None, description="In which forms scores are emitted.")
     explain: ExplainShape | None = Field(default=None, description="What explanations tell.")
     log: LogShape | None = Field(default=None, description="Our own log lines.")
@@ -214,6 +225,7 @@ SECTIONS: Mapping[str, type[Shape]] = {
     "journal": JournalShape,
     "export": ExportShape,
     "forward": ForwardShape,
+    "status": StatusShape,
     "emit": EmitShape,
     "explain": ExplainShape,
     "log": LogShape,

@@ -123,16 +123,14 @@ def test_the_criteria_of_the_examples_load_without_a_warning_and_fit_their_schem
 def test_every_file_is_looked_at_here() -> None:
     """Dashboards and deployments have tests of their own; what is read as settings or criteria does not escape."""
     assert {path.name for path in CRITERIA} == {f"{name}.yaml" for name in ("match", "order", "policy", "thresholds")}
-    assert {path.name for path in CONFIG.iterdir()} == {
-        "sidecar.yaml",
-        "in_process.yaml",
-        "criteria",
-        "dialects",
-        "examples",
-        "grafana",
-        "prometheus",
-        "weather",
-    }
+    folders = {"collector", "compose", "criteria", "dialects", "examples", "grafana", "kubernetes", "prometheus", "status", "weather"}
+    assert {path.name for path in CONFIG.iterdir()} == {"sidecar.yaml", "in_process.yaml", "compose.yaml", *folders}
+
+
+def test_the_pictures_of_the_status_page_are_light() -> None:
+    sizes = {path.name: path.stat().st_size for path in (CONFIG / "status").iterdir()}
+    assert set(sizes) == {"trace.png", "verdicts.png"}
+    assert max(sizes.values()) < 150_000
 
 
 @pytest.mark.parametrize(

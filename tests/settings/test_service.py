@@ -33,6 +33,7 @@ from otel_toolcall_eval.settings.service import (
     Redact,
     Settings,
     ShownValues,
+    Status,
     TlsFiles,
     TokenFile,
     load_settings,
@@ -75,6 +76,7 @@ def test_the_sidecars_defaults_are_the_designs() -> None:
         intake=Intake(max_request_bytes=64 * MIB, queue_bytes=64 * MIB),
         journal=Journal(path=None, sync=JournalSync.INTERVAL),
         export=Export(enabled=True, endpoint=None, protocol=None),
+        status=Status(enabled=True, traces=1000, limit_bytes=16 * MIB, path=None, max_age_ns=168 * 3600 * SECOND_NS),
         emit=Emit(metrics=True, events=True, spans=True),
         show_values=ShownValues.OFF,
         redact=Redact(keys=(), patterns=(), defaults=True),
@@ -133,6 +135,7 @@ limits:
   queue_bytes: 8MiB
 journal: {path: state/journal.db, sync: ack}
 export: {otlp: {endpoint: "http://collector:4318", protocol: http/protobuf}}
+status: {enabled: false, traces: 9, limit_mib: 10, path: state/status.db, max_age: 1h}
 emit: {metrics: false, events: false, spans: false}
 explain: {values: clip, redact: {keys: [iban], patterns: ['KD-[0-9]+'], defaults: false}}
 log: {level: debug, format: json}
@@ -179,6 +182,7 @@ def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
         intake=Intake(max_request_bytes=7 * MIB, queue_bytes=8 * MIB),
         journal=Journal(path=tmp_path / "state/journal.db", sync=JournalSync.ACK),
         export=Export(enabled=True, endpoint="http://collector:4318", protocol=OtlpProtocol.HTTP),
+        status=Status(enabled=False, traces=9, limit_bytes=10 * MIB, path=tmp_path / "state/status.db", max_age_ns=3600 * SECOND_NS),
         emit=Emit(metrics=False, events=False, spans=False),
         show_values=ShownValues.CLIP,
         redact=Redact(keys=("iban",), patterns=(compile_pattern("KD-[0-9]+"),), defaults=False),
@@ -251,6 +255,7 @@ def test_what_is_left_out_or_null_has_its_default(tmp_path: Path, text: str) -> 
         pytest.param("EXPORT_OTLP_ENDPOINT", "http://a:4317", {"export": Export(endpoint="http://a:4317")}, id="endpoint"),
         pytest.param("EXPORT_OTLP_PROTOCOL", "grpc", {"export": Export(protocol=OtlpProtocol.GRPC)}, id="protocol"),
         pytest.param("EXPORT_OTLP", "off", {"export": Export(enabled=False)}, id="export-off"),
+        pytest.param("STATUS_PATH", "status.db", {"status": Status(path=Path("status.db"))}, id="status"),
         pytest.param("EMIT_SPANS", "False", {"emit": Emit(spans=False)}, id="emit"),
         pytest.param("EXPLAIN_VALUES", "full", {"show_values": ShownValues.FULL}, id="values"),
         pytest.param(
