@@ -27,7 +27,7 @@ CORE_VALUES := errors model
 WHOLE_PERCENT := 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e check bench serve lint types architecture readme install-check dashboards pictures examples coverage lowest fuzz clean
+.PHONY: help demo test e2e browser check bench serve lint types architecture readme install-check dashboards pictures examples coverage lowest fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,7 +43,10 @@ test: $(DEV) ## run all tests and hold the coverage
 	@COVERAGE_FILE=$(COVERAGE) $(PY) -m pytest -q -n $(JOBS) --cov --cov-context=test --cov-report= --junit-xml=$(BUILD)/tests.xml
 	@$(MAKE) --no-print-directory coverage
 
-e2e: $(DEV) ## run real senders, the Collector and Prometheus with what we emit (needs go, node, npm and their registries; the first time some minutes)
+browser: $(DEV) ## install a Chromium for `make e2e` unless there is one (as root, where there is apt-get)
+	@$(PY) -m tests.e2e.chromium
+
+e2e: $(DEV) ## run real senders, the Collector, Prometheus and a browser with what we emit (needs go, node, npm, Chromium; at first some minutes)
 	@$(PY) -m tests.e2e.toolchain
 	@$(PY) -m pytest -q -n $(JOBS) -m e2e --junit-xml=$(BUILD)/e2e.xml tests/e2e
 

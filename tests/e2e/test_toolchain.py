@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e import toolchain
+from tests.e2e import chromium, toolchain
 from tests.e2e.toolchain import HERE, Product, ToolchainError, built, lowest_sender, main
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -31,6 +32,7 @@ def product(folder: Path, *, tools: tuple[tuple[str, str], ...] = ()) -> Product
 @pytest.fixture
 def build_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(toolchain, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(chromium, "found", lambda: "/usr/bin/chromium")
     return tmp_path
 
 
@@ -40,6 +42,43 @@ def test_a_missing_program_is_named_with_what_provides_it(build_folder: Path, ca
         "make e2e: these programs are missing: no-such-program (Something 1.2 or newer); install them and run it again\n"
     )
     assert not (build_folder / "builds").exists()
+
+
+def test_a_missing_browser_is_named_with_what_installs_it(
+    build_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chromium, "found", lambda: None)
+    assert main([product(build_folder)]) == 2
+    assert "make e2e: these programs are missing: chromium (Chromium or Chrome: `make browser` installs it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("user", "tools", "installed", "code", "commands"),
+    [
+        pytest.param(0, {"apt-get"}, True, 0, 2, id="root on Debian"),
+        pytest.param(0, {"apt-get"}, False, 2, 2, id="nothing came of it"),
+        pytest.param(0, set(), True, 2, 0, id="root elsewhere"),
+        pytest.param(1000, {"apt-get"}, True, 2, 0, id="not root"),
+        pytest.param(1000, {"google-chrome"}, False, 0, 0, id="there is one"),
+    ],
+)
+def test_a_browser_is_installed_where_that_can_be_done(
+    monkeypatch: pytest.MonkeyPatch, user: int, tools: set[str], *, installed: bool, code: int, commands: int
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}" if name in tools else None)
+    monkeypatch.setenv("DEBIAN_FRONTEND", "")
+    ran = []
+
+    def run(command: Sequence[str]) -> int:
+        ran.append(command)
+        if installed and "chromium" in command:
+            tools.add("chromium")
+        return 0
+
+    assert chromium.main(run=run) == code
+    assert len(ran) == commands
+    assert chromium.main(run=lambda _: 1) == (0 if code == 0 else 2)
 
 
 @pytest.mark.usefixtures("build_folder")

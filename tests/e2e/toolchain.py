@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.e2e import chromium
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -180,6 +182,8 @@ def main(products: Iterable[Product] = PRODUCTS) -> int:
     """Build everything; 0 if it is there, 2 if something lacks."""
     wanted = list(products)
     missing = [f"{tool} ({what})" for product in wanted for tool, what in product.tools if shutil.which(tool) is None]
+    if chromium.found() is None:
+        missing.append(f"{chromium.NAMES[0]} ({chromium.HELP})")
     if missing:
         sys.stderr.write(f"make e2e: these programs are missing: {', '.join(missing)}; install them and run it again\n")
         return 2
