@@ -231,38 +231,6 @@ def explain_of(settings: Settings) -> Explain:
     return Explain(values=ExplainValues(settings.show_values.value), redactor=redactor)
 
 
-def read_files(settings: Settings) -> Sequence[Problem]:
-    """Read the files of certificates, keys and tokens as a sidecar does when it starts, and return what is odd about them.
-
-    Raises:
-        SettingsError: files can't be used; with all that is wrong.
-    """
-    forward = settings.forward
-    protected = any(listener.tls is not None or listener.tokens is not None for listener in settings.listen.listeners.values())
-    passes_on = forward.endpoint is not None and any((forward.token_file, forward.ca_file, forward.cert_file, forward.key_file))
-    if not protected and not passes_on:
-        return ()
-    try:
-        from otel_toolcall_eval.receivers import Protection  # noqa: PLC0415 - needs the sidecar's extra, which whoever checks may not have
-    except ImportError as error:
-        what = f"certificates, keys and tokens were not looked at: {error.name} is not installed"
-        return [Problem(where="settings", what=what, fix="pip install 'otel-toolcall-eval[sidecar]'")]
-    warnings: list[Problem] = []
-    problems: list[Problem] = []
-    try:
-        warnings += Protection(settings.listen).warnings
-    except SettingsError as error:
-        problems += error.problems
-    try:
-        client = build_client(settings, version=own_version())
-        warnings += () if client is None else client.warnings
-    except SettingsError as error:
-        problems += error.problems
-    if problems:
-        raise SettingsError.of(problems)
-    return warnings
-
-
 def build_journal(settings: Settings, emitters: Sequence[Emitter]) -> SqliteJournal | None:
     """Open the journal, if there is to be one; raises SettingsError if its file can't be had."""
     if settings.journal.path is None:

@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("environment_variables",),
     ("expectations",),
     ("api", "processor"),
-    ("in_process", "registration"),
+    ("in_process", "registration", "wiring_files"),
     ("wiring",),
     ("receivers", "wiring_forwarding", "wiring_status", "wiring_telemetry"),
     ("status",),

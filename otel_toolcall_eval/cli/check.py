@@ -15,7 +15,7 @@ from otel_toolcall_eval.settings.file_kind import PathKind, kind_of_path
 from otel_toolcall_eval.settings.place import Findings
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.status.words import selects
-from otel_toolcall_eval.wiring import read_files
+from otel_toolcall_eval.wiring_files import read_files
 
 if TYPE_CHECKING:
     import argparse
