@@ -94,6 +94,10 @@ def test_native_sidecar_starts_first_and_is_reached_on_loopback_alone() -> None:
     assert ours["restartPolicy"] == "Always"
     assert agent["env"] == [{"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://127.0.0.1:4317"}]
     assert "listen" not in ours["args"]
+    known: set[str] = set()
+    for variable in ours["env"]:  # Kubernetes expands only what stands above
+        assert known.issuperset(re.findall(r"\$\((\w+)\)", variable.get("value", "")))
+        known.add(variable["name"])
 
 
 def test_gateway_is_found_under_one_name_by_the_collector_and_by_prometheus() -> None:
@@ -106,6 +110,13 @@ def test_gateway_is_found_under_one_name_by_the_collector_and_by_prometheus() ->
     assert (resolver["hostname"], resolver["port"]) == (f"${{env:SIDECARS:-{name}}}", 4317)
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["spec"]["endpoints"][0]["port"] in [port["name"] for port in service["spec"]["ports"]]
+    tls = gateway["exporters"]["loadbalancing"]["protocol"]["otlp"]["tls"]
+    certified = monitor["spec"]["endpoints"][0]["tlsConfig"]["serverName"]
+    assert tls["server_name_override"] == f"${{env:SIDECAR_NAME:-{certified}}}"
+    # The Collector before them is not the one behind them.
+    behind = re.findall(r"endpoint: http://([\w-]+)\.", found["ConfigMap", "toolcall-eval"]["data"]["sidecar.yaml"])
+    before = found["NetworkPolicy", "toolcall-eval"]["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
+    assert set(behind).isdisjoint(before.values())
 
 
 @pytest.mark.parametrize("path", COLLECTOR, ids=lambda path: path.stem)
