@@ -61,7 +61,10 @@ def build_telemetry(
     # All clients before anything that has threads.
     plan = ExportPlan.of(os.environ)
     clients = {signal: _client(target, version) for signal, target in targets.items() if signal is not Signal.METRICS}
-    exporter = metric_exporter(targets[Signal.METRICS]) if Signal.METRICS in targets else None
+    exporter = None
+    if Signal.METRICS in targets:
+        options = client_options(Signal.METRICS, os.environ)  # refuses what the exporter would only log
+        exporter = metric_exporter(targets[Signal.METRICS], timeout_seconds=options.timeout_seconds)
     return Telemetry(
         aggregator=Aggregator(own_resource(version)),
         exporter=exporter,

@@ -44,7 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
         _tell(sidecar, arguments.verdicts)
         done = sidecar.run()
     if not done:
-        logging.getLogger(__name__).error("ended before everything was judged and sent; raise completion.shutdown_timeout")
+        logging.getLogger(__name__).error(
+            "ended before everything was judged and sent; see the lines above, check the endpoints, or raise completion.shutdown_timeout"
+        )
     return 0  # supervisors take another code for a crash, and would start us again
 
 

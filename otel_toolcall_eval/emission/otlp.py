@@ -7,6 +7,7 @@ endpoint is named: the default, port 4317 of this host, would be ourselves.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _FILE: Final = "export.otlp"
 _TIMEOUT_SECONDS: Final = 10.0
+_MILLISECONDS_FROM: Final = 1000.0
+_HEADER: Final = re.compile(r"\s*[^\s=,:;\"]+\s*=[^,]*")
 
 
 class Signal(StrEnum):
@@ -106,16 +109,16 @@ def find_target(signal: Signal, settings: OtlpSettings, environ: Mapping[str, st
     return Target(signal=signal, endpoint=endpoint, protocol=protocol, origin=origin)
 
 
-def metric_exporter(target: Target) -> MetricExporter:
-    """Build the exporter of metrics; raises SettingsError if the environment forbids it."""
+def metric_exporter(target: Target, *, timeout_seconds: float = _TIMEOUT_SECONDS) -> MetricExporter:
+    """Build the exporter of metrics, with a time-out for one export; raises SettingsError if the environment forbids it."""
     try:
         if target.protocol is OtlpProtocol.GRPC:
             from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as GrpcExporter  # noqa: PLC0415
 
-            return GrpcExporter(endpoint=target.endpoint)
+            return GrpcExporter(endpoint=target.endpoint, timeout=timeout_seconds)
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as HttpExporter  # noqa: PLC0415
 
-        return HttpExporter(endpoint=target.endpoint)
+        return HttpExporter(endpoint=target.endpoint, timeout=timeout_seconds)
     except Exception as error:
         raise _unusable(target, error) from error
 
@@ -123,7 +126,8 @@ def metric_exporter(target: Target) -> MetricExporter:
 def client_options(signal: Signal, environ: Mapping[str, str]) -> ClientOptions:
     """Read the variables of one signal; each of them goes before the one for all signals. Empty ones are not set.
 
-    Source: OpenTelemetry specification, "OTLP Exporter"; the time-out is in seconds, as the Python exporters have it.
+    Source: OpenTelemetry specification, "OTLP Exporter". The specification counts a time-out in milliseconds, the Python exporters in
+    seconds; nobody waits for a quarter of an hour, so from 1,000 on it is milliseconds.
 
     Raises:
         SettingsError: a value can't be used.
@@ -146,6 +150,11 @@ def client_options(signal: Signal, environ: Mapping[str, str]) -> ClientOptions:
         seconds = math.nan
     if timeout is not None and not 0 < seconds < math.inf:
         raise SettingsError(where=timeout[0], what=f"{timeout[1]!r} is no time-out", fix="give seconds, such as 10")
+    if seconds >= _MILLISECONDS_FROM:
+        seconds /= 1000
+    if headers is not None and not all(_HEADER.fullmatch(part) for part in headers[1].split(",") if part.strip()):
+        # Not shown: it is a credential in most cases.
+        raise SettingsError(where=headers[0], what="this is no list of headers", fix="write name=value, separated by commas")
     return ClientOptions(
         headers={} if headers is None else parse_env_headers(headers[1], liberal=True),
         gzip=compression is not None and compression[1].lower() == "gzip",

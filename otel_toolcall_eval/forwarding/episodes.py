@@ -44,7 +44,7 @@ EXPORTING: Final = Words(
     works="the OTLP endpoint takes events again",
     expired="events are dropped that the OTLP endpoint did not take for minutes",
     full="too many events wait for the OTLP endpoint; the newest are dropped until it keeps up",
-    left="verdicts could not be exported before the end; check the OTLP endpoint or raise completion.shutdown_timeout",
+    left="events could not be exported before the end; check the OTLP endpoint, or raise completion.shutdown_timeout",
 )
 
 _TELLING_FAILURES: Final = 2  # one alone is a connection that was closed while idle, or a downstream that restarts in no time

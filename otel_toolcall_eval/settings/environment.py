@@ -27,6 +27,8 @@ PREFIX: Final = "OTEL_TOOLCALL_EVAL_"
 CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"
 """Path of the service file."""
 
+_GUARDING = f"{PREFIX}EXPLAIN_"
+
 _LISTS = {f"{PREFIX}{name.upper()}": name for name in ("criteria", "dialects")}
 
 
@@ -51,7 +53,7 @@ SINGLE_VARIABLES = _paths()
 
 
 def read_environment(environ: Mapping[str, str], findings: Findings) -> Mapping[str, object]:
-    """Return what the environment sets, by name; unknown variables with our prefix are warned about."""
+    """Return what the environment sets, by name; unknown variables with our prefix are warned about; those of explanations are refused."""
     values: dict[str, object] = {}
     for variable in sorted(name for name in environ if name.startswith(PREFIX)):
         text = environ[variable]
@@ -68,7 +70,9 @@ def read_environment(environ: Mapping[str, str], findings: Findings) -> Mapping[
             known = (name.removeprefix(PREFIX) for name in (*SINGLE_VARIABLES, *_LISTS, CONFIG_VARIABLE))
             meant = nearest(variable.removeprefix(PREFIX), known)  # by what is not the same in all of them
             fix = "remove it" if meant is None else f"did you mean {quoted(PREFIX + meant)}?"
-            findings.warn(place, "this variable sets nothing", fix)
+            # What was to keep secrets in must not let them out for a slip; of others, which may belong to a newer version, it is said.
+            tell = findings.problem if variable.startswith(_GUARDING) else findings.warn
+            tell(place, "this variable sets nothing", fix)
             continue
         values.update(read_layer(raw, place, findings, folder=Path(), context=FROM_TEXT))
     return values

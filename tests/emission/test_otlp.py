@@ -162,10 +162,20 @@ def test_options_have_defaults() -> None:
     [
         pytest.param({"OTEL_EXPORTER_OTLP_COMPRESSION": "zip"}, "OTLP_COMPRESSION: 'zip' is no compression", id="compression"),
         pytest.param({"OTEL_EXPORTER_OTLP_LOGS_TIMEOUT": "soon"}, "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT: 'soon' is no time-out", id="no-number"),
+        pytest.param(
+            {"OTEL_EXPORTER_OTLP_HEADERS": "authorization: Bearer s3cret"}, "OTLP_HEADERS: this is no list of headers", id="colon"
+        ),
+        pytest.param({"OTEL_EXPORTER_OTLP_LOGS_HEADERS": "a=b,s3cret"}, "LOGS_HEADERS: this is no list of headers", id="no-value"),
         pytest.param({"OTEL_EXPORTER_OTLP_TIMEOUT": "0"}, "'0' is no time-out", id="no-time"),
         pytest.param({"OTEL_EXPORTER_OTLP_TIMEOUT": "inf"}, "'inf' is no time-out", id="endless"),
     ],
 )
 def test_option_that_cannot_be_used_is_refused_by_name(environ: dict[str, str], words: str) -> None:
-    with pytest.raises(SettingsError, match=words):
+    with pytest.raises(SettingsError, match=words) as caught:
         client_options(Signal.LOGS, environ)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("10", 10.0), ("999", 999.0), ("10000", 10.0), ("2500", 2.5)])
+def test_timeout_is_in_seconds_unless_it_can_only_be_milliseconds(text: str, seconds: float) -> None:
+    assert client_options(Signal.LOGS, {"OTEL_EXPORTER_OTLP_TIMEOUT": text}).timeout_seconds == seconds

@@ -306,7 +306,7 @@ def test_dead_collector_holds_up_neither_flush_nor_shutdown(
     assert time.monotonic() - started < 0.2 + 0.1 + 0.5 + 1
     assert not any(flushed)
     assert not any(stopped)
-    assert "verdicts could not be exported before the end" in caplog.text
+    assert "events could not be exported before the end" in caplog.text
 
 
 PROGRAM = """

@@ -107,4 +107,4 @@ def test_what_could_not_be_sent_before_the_end_is_counted_and_told(caplog: pytes
     assert outbox.dropped == 3
     outbox.send(b"late", items=1)
     assert outbox.dropped == 4
-    assert "verdicts could not be exported before the end; check the OTLP endpoint or raise completion.shutdown_timeout" in caplog.text
+    assert "events could not be exported before the end; check the OTLP endpoint, or raise completion.shutdown_timeout" in caplog.text

@@ -337,6 +337,13 @@ def test_an_unknown_variable_with_our_prefix_is_warned_about() -> None:
     assert found == settings()
 
 
+def test_a_slip_in_a_variable_that_guards_secrets_is_refused() -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings(environ={f"{PREFIX}EXPLAIN_REDACT_KYES": "iban", f"{PREFIX}EXPLAIN_VALUES": "full"})
+    fix = "did you mean 'OTEL_TOOLCALL_EVAL_EXPLAIN_REDACT_KEYS'?"
+    assert str(caught.value) == f"OTEL_TOOLCALL_EVAL_EXPLAIN_REDACT_KYES: this variable sets nothing; {fix}"
+
+
 def test_a_wait_beyond_its_cap_is_warned_about() -> None:
     found = settings(environ={f"{PREFIX}COMPLETION_DECISION_WAIT_AFTER_ROOT_RECEIVED": "2m"})
     assert [str(warning) for warning in found.warnings] == [
