@@ -48,12 +48,13 @@ class ToolCallEvalInstrumentor:
     _instance: ClassVar[Self | None] = None
     _processor: ToolCallEvalSpanProcessor | None
     _provider: object
+    _logger_provider: object
 
     def __new__(cls) -> Self:
         """Return the one instance."""
         if cls._instance is None:
             made = super().__new__(cls)
-            made._processor = made._provider = None
+            made._processor = made._provider = made._logger_provider = None
             cls._instance = made
         return cls._instance
 
@@ -96,12 +97,13 @@ class ToolCallEvalInstrumentor:
 
     def uninstrument(self, **_options: object) -> None:
         """Judge what is open, end, and leave the provider."""
-        processor, provider = self._processor, self._provider
-        self._processor = self._provider = None
+        processor, provider, logger_provider = self._processor, self._provider, self._logger_provider
+        self._processor = self._provider = self._logger_provider = None
         if processor is not None:
             atexit.unregister(processor.shutdown)
             processor.shutdown()
-            _take_out(provider, processor)
+            _take_out(provider, "_active_span_processor", "_span_processors", processor)
+            _take_out(logger_provider, "_multi_log_record_processor", "_log_record_processors", processor.log_record_processor)
 
     def _instrument(self, options: Mapping[str, object]) -> None:
         from opentelemetry import _logs, trace  # noqa: PLC0415 - whoever names no criteria does not pay for what follows
@@ -129,7 +131,7 @@ class ToolCallEvalInstrumentor:
             _logger.warning("tool calls are judged after spans are exported, since this SDK is not known; verdicts may be lost at exit")
         if hasattr(logger_provider, "add_log_record_processor"):
             logger_provider.add_log_record_processor(processor.log_record_processor)
-        self._processor, self._provider = processor, provider
+        self._processor, self._provider, self._logger_provider = processor, provider, logger_provider
         atexit.register(processor.shutdown)
 
 
@@ -159,9 +161,10 @@ def put_first(provider: object, processor: SpanProcessor) -> bool:
     return True
 
 
-def _take_out(provider: object, processor: SpanProcessor) -> None:
-    processors = getattr(provider, "_active_span_processor", None)
-    if isinstance(getattr(processors, "_span_processors", None), tuple):
-        with processors._lock:  # type: ignore[union-attr]  # noqa: SLF001 - as in ``put_first``
-            kept = tuple(one for one in processors._span_processors if one is not processor)  # type: ignore[union-attr]  # noqa: SLF001
-            processors._span_processors = kept  # type: ignore[union-attr]  # noqa: SLF001
+def _take_out(provider: object, many: str, one: str, processor: object) -> None:
+    """Take a processor out of a provider of the SDK; ``many`` is what holds its processors, in ``one``. Left in, it passes all over."""
+    processors = getattr(provider, many, None)
+    lock = getattr(processors, "_lock", None)
+    if lock is not None and isinstance(getattr(processors, one, None), tuple):
+        with lock:
+            setattr(processors, one, tuple(each for each in getattr(processors, one) if each is not processor))

@@ -47,6 +47,7 @@ class Expectation:
         self._news = threading.Condition()
         # Guarded by _news:
         self._reports: dict[bytes, TraceReport | None] = {}  # by trace, in order of their first spans; None: not judged yet
+        self._ended: set[bytes] = set()  # traces of which nothing more will be said
         self._loaded: Sequence[CriteriaSet] = ()
         self._is_full = False  # a trace was seen that is not among them
 
@@ -79,6 +80,12 @@ class Expectation:
             self._loaded = loaded
             self._news.notify_all()
 
+    def ended(self, trace_id: bytes) -> None:
+        """Hear that nothing more will be said of a trace; for the processor."""
+        with self._news:
+            self._ended.add(trace_id)
+            self._news.notify_all()
+
     def result(self, timeout: float | None = DEFAULT_TIMEOUT_SECONDS) -> dict[str, EvaluationResult]:
         """Wait for the verdict on the one trace that ran inside.
 
@@ -96,7 +103,7 @@ class Expectation:
         Raises:
             ExpectationError: no trace ran inside, or several did (see ``results``), or the trace can't be judged while the caller's own
                 span is open, or no criteria of a name are loaded, or an evaluator failed.
-            ExpectationTimeoutError: there is no verdict yet; also a ``TimeoutError``.
+            ExpectationTimeoutError: there is no verdict yet; also a ``TimeoutError``. At once, if the processor was shut down without one.
         """
         found = self.results(timeout)
         if len(found) > 1:
@@ -114,7 +121,9 @@ class Expectation:
         with self._news:
             waited_for = tuple(self._reports)
             self._refuse_to_wait_in_vain(waited_for)
-            if not self._news.wait_for(lambda: all(self._reports[trace_id] is not None for trace_id in waited_for), timeout):
+            if not self._news.wait_for(lambda: all(self._is_settled(trace_id) for trace_id in waited_for), timeout) or any(
+                self._reports[trace_id] is None for trace_id in waited_for
+            ):
                 self._give_up(waited_for, timeout)
             reports = [report for report in map(self._reports.get, waited_for) if report is not None]
             loaded = self._loaded
@@ -139,8 +148,16 @@ class Expectation:
             )
             raise ExpectationError(where=WHERE, what=what, fix="ask after the trace's root span has ended")
 
+    def _is_settled(self, trace_id: bytes) -> bool:
+        return self._reports[trace_id] is not None or trace_id in self._ended
+
     def _give_up(self, waited_for: tuple[bytes, ...], timeout: float | None) -> None:
-        left = [trace_id.hex() for trace_id in waited_for if self._reports[trace_id] is None]
+        unjudged = [trace_id for trace_id in waited_for if self._reports[trace_id] is None]
+        left = [trace_id.hex() for trace_id in unjudged]
+        if self._ended.issuperset(unjudged):
+            what = f"the processor was shut down without a verdict on {', '.join(left)}"
+            fix = "ask before the TracerProvider is shut down; start no trace after it"
+            raise ExpectationTimeoutError(where=WHERE, what=what, fix=fix)
         what = f"no verdict within {timeout} s on {', '.join(left)}"
         fix = "wait longer, or end the spans of the trace that are open: its root, and what it left running"
         raise ExpectationTimeoutError(where=WHERE, what=what, fix=fix)

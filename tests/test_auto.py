@@ -196,7 +196,7 @@ def test_an_unknown_option_of_a_configuration_file_is_told(tmp_path: Path) -> No
 
 def test_every_variable_of_the_processor_s_settings_is_listed_for_opentelemetry_s_tools() -> None:
     listed = {name: getattr(environment_variables, name) for name in dir(environment_variables) if name.startswith("OTEL_")}
-    of_the_sidecar_alone = {"listen", "forward", "journal", "export", "log"}
+    of_the_sidecar_alone = {"listen", "forward", "journal", "export", "log", "status"}
     of_use = [
         name
         for name, (section, *_) in SINGLE_VARIABLES.items()
@@ -230,6 +230,10 @@ def processors_of(provider: TracerProvider) -> list[str]:
     return [type(one).__name__ for one in provider._active_span_processor._span_processors]  # noqa: SLF001 - what is shown is their order
 
 
+def log_processors_of(provider: LoggerProvider) -> list[str]:
+    return [type(one).__name__ for one in provider._multi_log_record_processor._log_record_processors]  # noqa: SLF001 - as above
+
+
 def test_instrumenting_twice_is_instrumenting_once_and_can_be_undone(policy: str, instrumentor: ToolCallEvalInstrumentor) -> None:
     provider, logs = TracerProvider(shutdown_on_exit=False), LoggerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(InMemorySpanExporter()))
@@ -237,8 +241,10 @@ def test_instrumenting_twice_is_instrumenting_once_and_can_be_undone(policy: str
     for _ in range(2):
         ToolCallEvalInstrumentor().instrument(criteria=policy, tracer_provider=provider, logger_provider=logs, skip_dep_check=True)
     assert processors_of(provider) == ["ToolCallEvalSpanProcessor", "SimpleSpanProcessor"]
+    assert log_processors_of(logs) == ["LogSource"]
     instrumentor.uninstrument()
     assert processors_of(provider) == ["SimpleSpanProcessor"]
+    assert log_processors_of(logs) == []
     assert tuple(instrumentor.instrumentation_dependencies()) == ()
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import gc
 import threading
+import time
 import weakref
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -211,6 +212,29 @@ def test_trace_that_is_not_sampled_was_not_seen() -> None:
     with pytest.raises(ExpectationError, match="no trace was seen"):
         expectation.result(LONG_SECONDS)
     provider.shutdown()
+
+
+def test_nobody_waits_for_a_processor_that_was_shut_down(tracer: Tracer, provider: TracerProvider) -> None:
+    with expect_tool_calls(ONE_SEARCH) as judged:
+        run(tracer, "search")
+    assert labels(judged) == [{"ToolCallCountEvaluator": "pass"}]
+    with expect_tool_calls(ONE_SEARCH) as late, tracer.start_as_current_span("invoke_agent"):
+        provider.shutdown()
+    started = time.monotonic()
+    with pytest.raises(ExpectationTimeoutError, match=f"was shut down without a verdict on {late.trace_ids[0]}; ask before"):
+        late.result(LONG_SECONDS)
+    assert time.monotonic() - started < LONG_SECONDS / 2
+    assert labels(judged) == [{"ToolCallCountEvaluator": "pass"}]  # what was said before still is
+
+
+def test_who_waits_is_told_when_the_processor_ends_without_a_verdict() -> None:
+    watched = watching.WatchedTraces(lambda: ())
+    with expect_tool_calls(ONE_SEARCH) as expectation:
+        watched.add(bytes([7] * 16), expectation)
+        expectation.claim(bytes([7] * 16))
+    threading.Timer(0.05, watched.shutdown, [0.0]).start()
+    with pytest.raises(ExpectationTimeoutError, match="was shut down without a verdict"):
+        expectation.result(LONG_SECONDS)
 
 
 def test_process_without_a_processor_has_seen_no_trace() -> None:

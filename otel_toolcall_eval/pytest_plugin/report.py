@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from otel_toolcall_eval.model.score import Label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import pytest
 
     from otel_toolcall_eval.pytest_plugin.items import Judged
 
@@ -41,8 +41,12 @@ class VerdictReport:
     def __init__(self, path: str) -> None:
         """Begin the file anew."""
         self._path = Path(path)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text("", encoding="utf-8")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_text("", encoding="utf-8")
+        except OSError as error:
+            message = f"--tool-calls-report: {path} can't be written ({error.strerror}); name a file in a folder that you may write to"
+            raise pytest.UsageError(message) from error
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the verdicts of one test."""

@@ -45,6 +45,10 @@ class Watcher(Protocol):
         """Hear what is said of a trace, now that these criteria are loaded. May come again, with a later revision."""
         ...
 
+    def ended(self, trace_id: bytes) -> None:
+        """Hear that nothing more will be said of a trace: whoever judged it has ended."""
+        ...
+
 
 def watchers_in(context: Context | None) -> tuple[Watcher, ...]:
     """Return the watchers of the context that a span starts in; a context that was made from nothing leaves it to the current one."""
@@ -64,10 +68,14 @@ class WatchedTraces:
         """Forget all: after a fork they are the parent's, and so may the holder of the lock be."""
         self._lock = RLock()  # a signal handler may start a span while this thread is in here
         self._by_trace: dict[bytes, tuple[weakref.ref[Watcher], ...]] = {}  # guarded by _lock
+        self._has_ended = False  # likewise
 
     def add(self, trace_id: bytes, watcher: Watcher) -> None:
         """Tell this watcher of this trace. Of too many traces the oldest is forgotten: its watcher runs into its time-out."""
         with self._lock:
+            if self._has_ended:
+                watcher.ended(trace_id)
+                return
             known = self._by_trace.pop(trace_id, ())
             if len(self._by_trace) >= MAX_WATCHED_TRACES:
                 self._by_trace.pop(next(iter(self._by_trace)))
@@ -97,5 +105,11 @@ class WatchedTraces:
         """Return True: nothing is kept back."""
         return True
 
-    def shutdown(self, timeout_seconds: float) -> None:
-        """Do nothing: whoever still waits was told, or runs into its time-out."""
+    def shutdown(self, timeout_seconds: float) -> None:  # noqa: ARG002 - an emitter's
+        """Tell whoever still waits that nothing more comes."""
+        with self._lock:
+            watched, self._by_trace, self._has_ended = self._by_trace, {}, True
+        for trace_id, references in watched.items():
+            for watcher in (reference() for reference in references):
+                if watcher is not None:
+                    watcher.ended(trace_id)

@@ -243,6 +243,14 @@ def test_a_marked_test_is_judged_by_its_items_once_its_own_assertions_held(suite
     assert len(lines) == len(verdicts)
 
 
+def test_report_that_cannot_be_written_is_told_in_a_line(suite: pytest.Pytester) -> None:
+    (suite.path / "taken").write_text("a file, no folder", encoding="utf-8")
+    suite.makepyfile("def test_nothing(): pass")
+    result = run(suite, "--tool-calls-report", "taken/verdicts.jsonl")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --tool-calls-report: taken/verdicts.jsonl can't be written (*); name a file in a folder*"])
+
+
 def test_a_marker_that_can_t_be_used_is_told_before_the_agent_runs(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
