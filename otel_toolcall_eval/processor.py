@@ -101,7 +101,13 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
         self._shutdown_seconds = settings.shutdown_timeout_ns / SECOND_NS
         self._flusher = None if next is None else Flusher([next.force_flush])
         versions = frozenset(f"{found.name} {found.version}" for found in loaded.sets)
-        self._registration = Registration(self, criteria=versions, wrapped=next, meter_provider=meter_provider)
+        self._registration = Registration(
+            self,
+            criteria=versions,
+            wrapped=next,
+            meter_provider=meter_provider,
+            spans_go_to_global=tracer_provider is None and next is None and settings.emit.spans,
+        )
         self._source.on_root_start = self._registration.look
         self._restart: Callable[[], None] = lambda: self._worker.restart_in_child(build_pipeline(settings, loaded, keep_unbound=True))
         _restart_in_children(self)

@@ -10,7 +10,7 @@ import logging
 import weakref
 from typing import TYPE_CHECKING
 
-from opentelemetry import metrics
+from opentelemetry import metrics, trace
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 
 if TYPE_CHECKING:
@@ -23,7 +23,13 @@ class Registration:
     """Watches over the registration of one processor."""
 
     def __init__(
-        self, processor: SpanProcessor, *, criteria: frozenset[str], wrapped: SpanProcessor | None, meter_provider: object
+        self,
+        processor: SpanProcessor,
+        *,
+        criteria: frozenset[str],
+        wrapped: SpanProcessor | None,
+        meter_provider: object,
+        spans_go_to_global: bool = False,
     ) -> None:
         """Start.
 
@@ -32,10 +38,12 @@ class Registration:
             criteria: versions of the criteria that it judges by, to tell it from another one.
             wrapped: the next processor, if it wraps one.
             meter_provider: that it was given; None if it uses the global one, which has to be there by then.
+            spans_go_to_global: the spans with its verdicts go to the global TracerProvider, for want of another one.
         """
         self._processor = weakref.ref(processor)
         self._wrapped = wrapped
         self.criteria = criteria
+        self._spans_go_to_global = spans_go_to_global
         self._seen: object = None
         self._said: set[str] = set()
         self._early = meter_provider is None and _is_proxy(metrics.get_meter_provider())
@@ -48,6 +56,12 @@ class Registration:
                 return
             self._seen = processors
             self._judge(tuple(processors))
+            elsewhere = getattr(trace.get_tracer_provider(), "_active_span_processor", None) if self._spans_go_to_global else None
+            if elsewhere is not None and elsewhere is not getattr(span, "_span_processor", None):
+                self._say(
+                    "ToolCallEvalSpanProcessor is registered with another TracerProvider than the global one, where the spans with its"
+                    " verdicts go; give it its own: ToolCallEvalSpanProcessor(tracer_provider=...)"
+                )
         except Exception as error:
             _logger.debug("the registration could not be looked at", exc_info=error)
 

@@ -110,3 +110,27 @@ provider.shutdown()
 def test_meter_provider_that_is_set_too_late_is_told_of(order: str, *, warned: bool) -> None:
     ended = subprocess.run([sys.executable, "-c", LATE_METER_PROVIDER, order], check=True, capture_output=True, text=True, timeout=60)
     assert ("the MeterProvider was set after" in ended.stdout) is warned
+
+
+ANOTHER_PROVIDER = """
+import sys
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from otel_toolcall_eval import ToolCallEvalSpanProcessor
+import logging
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+
+case = sys.argv[1]
+provider = TracerProvider()
+provider.add_span_processor(ToolCallEvalSpanProcessor(tracer_provider=provider if case == "given" else None))
+if case != "none":
+    trace.set_tracer_provider(provider if case == "global" else TracerProvider())
+provider.get_tracer("agent").start_span("root").end()
+provider.shutdown()
+"""
+
+
+@pytest.mark.parametrize(("case", "warned"), [("global", False), ("given", False), ("none", False), ("another", True)])
+def test_verdicts_that_would_go_to_another_provider_are_told_of(case: str, *, warned: bool) -> None:
+    ended = subprocess.run([sys.executable, "-c", ANOTHER_PROVIDER, case], check=True, capture_output=True, text=True, timeout=60)
+    assert ("is registered with another TracerProvider than the global one" in ended.stdout) is warned
