@@ -18,6 +18,8 @@ DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 # Parts for `make bench`, all by default: ONLY=sidecar
 ONLY ?=
+# What `make lowest` runs; all by default.
+TESTS ?=
 # How long `make fuzz` tries each target.
 SECONDS ?= 60
 
@@ -93,11 +95,11 @@ pictures: $(DEV) ## draw the pictures of the dashboards anew (needs go and its r
 examples: $(DEV) $(EXAMPLES)/.ready ## run the agents of config/examples, each in its framework (the first time needs a package registry)
 	@$(PY) -m pytest -q -m examples tests/examples tests/test_auto.py
 
-lowest: $(DEV) ## run all tests with the lowest versions of the dependencies that pyproject.toml allows
+lowest: $(DEV) ## run all tests, or TESTS='tests/wire ...', with the lowest versions of the dependencies that pyproject.toml allows
 	@rm -rf $(BUILD)/lowest && mkdir -p $(BUILD) && $(PY) -c '$(LOWEST)' >$(BUILD)/lowest.txt
 	@$(PY) -m venv $(BUILD)/lowest
 	@$(BUILD)/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(BUILD)/lowest.txt --editable '.[dev]'
-	@$(BUILD)/lowest/bin/python -m pytest -q -n $(JOBS)
+	@$(BUILD)/lowest/bin/python -m pytest -q -n $(JOBS) --junit-xml=$(BUILD)/lowest.xml $(TESTS)
 
 bench: $(DEV) ## measure beside yardsticks; prints a table, asserts no times: make bench ONLY='sidecar wire' (needs go for the Collector)
 	@$(PY) -m tests.bench $(ONLY)

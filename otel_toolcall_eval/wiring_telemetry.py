@@ -86,6 +86,7 @@ def _client(target: Target, version: str) -> Client:
         timeout_seconds=options.timeout_seconds,
         user_agent=f"otel-toolcall-eval/{version}",
         is_whole=True,
+        by_proxy=True,
         named=("OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY"),
     )
     return GrpcClient(downstream) if target.protocol is OtlpProtocol.GRPC else HttpClient(downstream)

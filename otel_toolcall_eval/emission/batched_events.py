@@ -222,6 +222,7 @@ class _Batch:
     def __init__(self, outlet: Outlet, envelope: Envelope) -> None:
         self.outlet = outlet
         self._envelope = envelope
+        self._sending = Lock()  # held by whoever takes the items away until the outlet has them, so that a flush sees all of them
         self._lock = Lock()
         self._items: list[bytes] = []
         self._bytes = 0
@@ -235,7 +236,8 @@ class _Batch:
             self.send()
 
     def send(self) -> None:
-        with self._lock:
-            items, self._items, self._bytes = self._items, [], 0
-        if items:
-            self.outlet.send(self._envelope.request(items), items=len(items))
+        with self._sending:
+            with self._lock:
+                items, self._items, self._bytes = self._items, [], 0
+            if items:
+                self.outlet.send(self._envelope.request(items), items=len(items))

@@ -73,7 +73,8 @@ class Collection:
         """
         aggregator = self._aggregator
         now_unix_ns = aggregator.clock()
-        metrics = [*self._recorded(now_unix_ns), *self._counted(now_unix_ns)]
+        counted = self._counted(now_unix_ns)  # first: if the counts can't be had, deltas are not taken either
+        metrics = [*self._recorded(now_unix_ns), *counted]
         self._last_unix_ns = now_unix_ns
         scoped = ScopeMetrics(scope=aggregator.scope, metrics=metrics, schema_url="")
         return MetricsData(resource_metrics=[ResourceMetrics(resource=aggregator.resource, scope_metrics=[scoped], schema_url="")])

@@ -50,7 +50,7 @@ class CountSource(Protocol):
         The keys are an instrument's name and its attributes: pairs of word (``transport``, ``reason``) and value, where the word is
         the attribute's name without ``toolcall_eval.``. What is none of OBSERVED is passed over.
 
-        Called from exporter threads, once for each collection, under a lock of the SDK: it must not block, record or emit.
+        Called from exporter threads, once for each collection, under a lock of whoever collects: it must not block, record or emit.
         """
         ...
 

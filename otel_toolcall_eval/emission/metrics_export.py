@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from threading import Event, Lock, Thread
+from threading import TIMEOUT_MAX, Event, Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.sdk.metrics.export import MetricExportResult
@@ -53,7 +53,7 @@ class ExportPlan:
             milliseconds = float(interval)
         except ValueError:
             milliseconds = math.nan
-        if not 0 < milliseconds < math.inf:
+        if not 0 < milliseconds <= TIMEOUT_MAX * 1000:
             raise SettingsError(where=INTERVAL, what=f"{interval!r} is no interval", fix="give milliseconds, such as 60000")
         preference = environ.get(TEMPORALITY, "").strip() or Temporality.CUMULATIVE
         try:
@@ -74,6 +74,7 @@ class MetricsExport:
         self._interval_seconds = interval_seconds
         self._lock = Lock()
         self._failures = self._dropped = 0  # guarded by _lock
+        self._told = False  # likewise
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="otel-toolcall-eval-metrics", daemon=True)
         self._thread.start()
@@ -86,8 +87,11 @@ class MetricsExport:
                 collected = self._collection.collect()
                 sent = self._exporter.export(collected, timeout_millis=_TIMEOUT_MS) is MetricExportResult.SUCCESS
             except Exception as error:  # noqa: BLE001 - the exporter's, or whoever's who counts; the next interval is to come all the same
-                _logger.warning("metrics could not be exported", extra={"error": type(error).__qualname__})
+                if not self._told:  # once, until one succeeds
+                    _logger.warning("metrics can't be exported; check the OTLP endpoint", extra={"error": type(error).__qualname__})
+                self._told = True
                 sent = False
+            self._told = self._told and not sent
             if not sent:
                 self._failures += 1
                 self._dropped += 0 if collected is None else deltas_in(collected)

@@ -91,7 +91,7 @@ class _Translation:
 
     Attributes:
         families: by name; each name stands on a page only once.
-        exemplars: the newest of each bucket. A collection hands an exemplar out once, and a scrape that missed it would never see it, so
+        exemplars: the newest of each bucket. The SDK hands an exemplar out once, and a scrape that missed it would never see it, so
             they are kept until a newer one comes; bounded by the number of series, since those of vanished series are not carried over.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind, Origin
-from otel_toolcall_eval.emission.names import CRITERIA, JUDGED_SERVICE, RESULT
+from otel_toolcall_eval.emission.names import CRITERIA, JUDGED_SERVICE, RESULT, SIGNAL
 
 JUDGED_SERVICE_VERSION: Final = Attribute(name="toolcall_eval.service.version", limit=1000)  # of all services together
 CRITERIA_VERSION: Final = Attribute(name="toolcall_eval.criteria.version")  # made by us
@@ -44,5 +44,12 @@ PROCESS_MEMORY: Final = Instrument(
     description="The amount of physical memory in use.",
     origin=Origin.CONVENTIONS,
 )
+EXPORT_QUEUE: Final = Instrument(
+    name="toolcall_eval.export.queue",
+    kind=Kind.OBSERVABLE_GAUGE,
+    unit="By",
+    description="What waits of our own log events and spans for the OTLP endpoint; beyond 32 MiB of one signal they are dropped.",
+    attributes=(SIGNAL,),
+)
 
-OPERATION_OBSERVED: Final = (SERVICE_INFO, CRITERIA_INFO, CRITERIA_RELOADS, QUEUE_MEMORY, PROCESS_MEMORY)
+OPERATION_OBSERVED: Final = (SERVICE_INFO, CRITERIA_INFO, CRITERIA_RELOADS, QUEUE_MEMORY, PROCESS_MEMORY, EXPORT_QUEUE)

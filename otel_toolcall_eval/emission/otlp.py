@@ -142,7 +142,8 @@ def client_options(signal: Signal, environ: Mapping[str, str]) -> ClientOptions:
         return None if found is None else Path(found[1])
 
     headers, compression, timeout = read("HEADERS"), read("COMPRESSION"), read("TIMEOUT")
-    if compression is not None and compression[1].lower() not in {"gzip", "none"}:
+    known = {"gzip", "none", "deflate"} if signal is Signal.METRICS else {"gzip", "none"}  # the SDK's exporter of metrics takes one more
+    if compression is not None and compression[1].lower() not in known:
         raise SettingsError(where=compression[0], what=f"{compression[1]!r} is no compression that we know", fix="use gzip or none")
     try:
         seconds = _TIMEOUT_SECONDS if timeout is None else float(timeout[1])

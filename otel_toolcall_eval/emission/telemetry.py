@@ -96,7 +96,8 @@ class Telemetry:
         deadline = time.monotonic() + timeout_seconds
         events_seconds = timeout_seconds * _SHARE_OF_EVENTS
         attempts = [Attempt(_ending(outlet, events_seconds), name="shutdown") for outlet in self.outlets.values()]
-        done = [attempt.wait(deadline - time.monotonic()) for attempt in attempts]
+        events_deadline = deadline - timeout_seconds * (1 - _SHARE_OF_EVENTS)
+        done = [attempt.wait(events_deadline - time.monotonic()) for attempt in attempts]
         if self._export is not None and self._exporter is not None:
             last = Attempt(self._export.shutdown, name="shutdown")
             done.append(last.wait(max(0.0, deadline - time.monotonic())))

@@ -31,6 +31,7 @@ class Downstream:
         cert_file: our own certificate, with ``key_file``.
         timeout_seconds: for one try, from the connection to the answer.
         is_whole: the endpoint is one signal's own URL, taken as it is.
+        by_proxy: the variables ``HTTP_PROXY``, ``HTTPS_PROXY`` and ``NO_PROXY`` hold over HTTP, as they do for the SDK's exporters.
         named: what the three files are called where they are set, for messages.
     """
 
@@ -44,6 +45,7 @@ class Downstream:
     timeout_seconds: float = 10.0
     user_agent: str = "otel-toolcall-eval"
     is_whole: bool = False
+    by_proxy: bool = False
     named: tuple[str, str, str] = ("forward.tls.ca_file", "forward.tls.cert_file", "forward.tls.key_file")
 
     def url(self, path: str) -> str:
@@ -65,7 +67,10 @@ class Downstream:
         """Return host and port for gRPC, IPv6 in brackets."""
         split = urlsplit(self.endpoint)
         host = split.hostname or ""
-        return f"{f'[{host}]' if ':' in host else host}:{split.port or 4317}"
+        bracketed = f"[{host}]" if ":" in host else host
+        if split.port is None and self.is_whole:
+            return bracketed  # gRPC's own default, as for the exporter of metrics, which gets the same endpoint
+        return f"{bracketed}:{split.port or 4317}"
 
 
 class Token:

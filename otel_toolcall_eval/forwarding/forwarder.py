@@ -169,6 +169,11 @@ class Forwarder:
         """Return how many items were in requests that were given up, or were rejected in those that were taken."""
         return self._queue.undelivered_items + sum(self._episodes.rejected.values())
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Return what waits, with what it takes beside its bodies."""
+        return self._queue.size_bytes
+
     def wait_until_empty(self, timeout_seconds: float) -> bool:
         """Wait until all that was taken is settled; False if that took longer."""
         return self._queue.wait_until_empty(timeout_seconds)

@@ -2,7 +2,8 @@
 
 Choice: aiohttp, which the receiver uses, too, on a loop and a thread of its own. Its time-out holds for all of a request, whereas those of
 requests and urllib3 hold for each read of the socket, so that a downstream that answers one byte at a time would keep a sender for ever.
-Redirects are not followed, and neither proxies nor ``.netrc`` are looked up: spans go where the settings say, and nowhere else.
+Redirects are not followed, and neither proxies nor ``.netrc`` are looked up for what is passed on: spans go where the settings say, and
+nowhere else. For our own events the proxies of the environment hold, as everywhere in OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _RETRYABLE: Final = frozenset({
 _ANSWER_BYTES: Final = 64 << 10
 _SUCCESS: Final = 2  # hundred
 _CONNECTIONS: Final = 8
+_END_SECONDS: Final = 1.0
 
 
 class HttpClient:
@@ -111,7 +113,7 @@ class HttpClient:
             self._thread = self._loop = self._stop_asked = None
         if thread is not None and loop is not None and stop_asked is not None:
             loop.call_soon_threadsafe(stop_asked.set_result, None)
-            thread.join()
+            thread.join(_END_SECONDS)  # it may wait for a name to be resolved, which nothing can cut
             for answer in tuple(self._awaited):  # nobody is left who would
                 self._settle(answer, TryAgain(code="closed"))
 
@@ -133,6 +135,7 @@ class HttpClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             headers={"User-Agent": self._downstream.user_agent},
+            trust_env=self._downstream.by_proxy,
         ) as session:
             self._session, self._stop_asked = session, loop.create_future()
             stop_asked = self._stop_asked

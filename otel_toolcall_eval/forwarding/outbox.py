@@ -40,6 +40,7 @@ class Outbox:
         )
         self._lock = threading.Lock()
         self._dropped = 0  # guarded by _lock
+        self._told = 0  # how much was lost by the end of the last flush; whoever flushes does so one at a time
         self._forwarder.start()
 
     def send(self, body: bytes, *, items: int) -> None:
@@ -60,17 +61,23 @@ class Outbox:
         return own + self._forwarder.undelivered_items
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Wait until all that was taken is delivered; False if that took longer, or something was lost meanwhile."""
-        lost = self.dropped
-        return self._forwarder.wait_until_empty(timeout_seconds) and self.dropped == lost
+        """Wait until all that was taken is delivered; False if that took longer, or something was lost since the last flush."""
+        if not self._forwarder.wait_until_empty(timeout_seconds):
+            return False
+        before, self._told = self._told, self.dropped
+        return before == self._told
 
     def shutdown(self, timeout_seconds: float) -> bool:
         """Send what waits within the time given, and end; False if something was left."""
         return self._forwarder.stop(timeout_seconds)
 
     def counts(self) -> Counts:
-        """Return exports that failed, whether or not they were tried again, and what was lost."""
+        """Return exports that failed, whether or not they were tried again, what was lost, and what waits."""
         signal = (("signal", self._signal.name.lower()),)
         results, retries = self._forwarder.results()
         failed = sum(retries.values()) + sum(number for (result, _), number in results.items() if result != DELIVERED)
-        return {("toolcall_eval.export.failures", signal): failed, ("toolcall_eval.export.dropped", signal): self.dropped}
+        return {
+            ("toolcall_eval.export.failures", signal): failed,
+            ("toolcall_eval.export.dropped", signal): self.dropped,
+            ("toolcall_eval.export.queue", signal): self._forwarder.waiting_bytes,
+        }

@@ -120,11 +120,13 @@ def test_counts_that_can_not_be_had_cost_one_export() -> None:
     exporter, aggregator, source = Exporter(), Aggregator(Resource({})), Broken()
     aggregator.source = source
     export = MetricsExport(Collection(aggregator, Temporality.DELTA), exporter, interval_seconds=3600)
+    aggregator.cell(names.TRACES_DECIDED, {}).record(3)
     assert not export.flush()
     source.broken = False
     assert export.shutdown()
     assert export.counts() == {FAILURES: 1, DROPPED: 0}
-    assert len(exporter.exported) == 1
+    ((scoped,),) = [resourced.scope_metrics for resourced in exporter.exported[0].resource_metrics]
+    assert [metric.name for metric in scoped.metrics] == [names.TRACES_DECIDED.name, names.TRACES_MEMORY.name]  # nothing of it is lost
 
 
 def test_plan_is_what_the_environment_says() -> None:
@@ -137,6 +139,7 @@ def test_plan_is_what_the_environment_says() -> None:
     [
         pytest.param({INTERVAL: "soon"}, "'soon' is no interval", id="no-number"),
         pytest.param({INTERVAL: "0"}, "'0' is no interval", id="never-ends"),
+        pytest.param({INTERVAL: "1e300"}, "'1e300' is no interval", id="for-ever"),
         pytest.param({INTERVAL: "nan"}, "'nan' is no interval", id="nan"),
         pytest.param({TEMPORALITY: "sometimes"}, "'sometimes' is no preference; use cumulative, delta or lowmemory", id="temporality"),
     ],

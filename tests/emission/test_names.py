@@ -103,6 +103,7 @@ DESIGN = [
     # Own telemetry that does not arrive has to be seen by an operator.
     pytest.param("toolcall_eval.export.failures", "observable counter", "{export}", {"toolcall_eval.signal"}, id="export.failures"),
     pytest.param("toolcall_eval.export.dropped", "observable counter", "{item}", {"toolcall_eval.signal"}, id="export.dropped"),
+    pytest.param("toolcall_eval.export.queue", "observable gauge", "By", {"toolcall_eval.signal"}, id="export.queue"),
     # Issue 4, item 10: runs spread over several traces are counted, and not joined.
     pytest.param("toolcall_eval.traces.linked", "observable counter", "{trace}", set(), id="traces.linked"),
     # Issue 4: a revision never counts twice.

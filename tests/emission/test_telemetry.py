@@ -316,7 +316,7 @@ from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.wiring_telemetry import build_telemetry
 telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint=sys.argv[1], protocol=sys.argv[2]))
 for _ in range(2000):
-    telemetry.outlets[Signal.LOGS].send(b"", items=1)
+    telemetry.outlets[Signal.LOGS].send(b"x", items=1)
 telemetry.shutdown(0.5)
 print("done", flush=True)
 """

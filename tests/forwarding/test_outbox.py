@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.forwarding.delivery import Outcome, Parcel
 
-FAILURES, DROPPED = (("toolcall_eval.export." + word, (("signal", "logs"),)) for word in ("failures", "dropped"))
+FAILURES, DROPPED, QUEUE = (("toolcall_eval.export." + word, (("signal", "logs"),)) for word in ("failures", "dropped", "queue"))
 
 
 class Endpoint:
@@ -56,7 +56,7 @@ def test_what_is_taken_is_delivered_once_flushed() -> None:
     outbox.send(b"body", items=3)
     assert outbox.flush(30)
     assert [(parcel.body, parcel.signal, parcel.encoding) for parcel in endpoint.taken] == [(b"body", Signal.LOGS, Encoding.PROTOBUF)]
-    assert outbox.counts() == {FAILURES: 0, DROPPED: 0}
+    assert outbox.counts() == {FAILURES: 0, DROPPED: 0, QUEUE: 0}
     assert outbox.shutdown(30)
 
 
@@ -66,7 +66,7 @@ def test_failed_try_is_counted_and_tried_again() -> None:
     outbox.send(b"body", items=3)
     assert outbox.flush(30)
     assert len(endpoint.taken) == 2
-    assert outbox.counts() == {FAILURES: 1, DROPPED: 0}
+    assert outbox.counts() == {FAILURES: 1, DROPPED: 0, QUEUE: 0}
     assert outbox.shutdown(30)
 
 
@@ -77,8 +77,10 @@ def test_failed_try_is_counted_and_tried_again() -> None:
 def test_what_the_endpoint_will_not_take_is_lost_and_counted(answer: Outcome, failures: int, dropped: int) -> None:
     outbox = Outbox(Endpoint(answer), Signal.LOGS)
     outbox.send(b"body", items=3)
+    while not outbox.dropped:  # it may be lost before anybody flushes
+        threading.Event().wait(0.01)
     assert not outbox.flush(30)
-    assert outbox.counts() == {FAILURES: failures, DROPPED: dropped}
+    assert outbox.counts() == {FAILURES: failures, DROPPED: dropped, QUEUE: 0}
     assert outbox.flush(30)  # that was then
     assert outbox.shutdown(30)
 
@@ -90,9 +92,10 @@ def test_beyond_its_bound_the_newest_is_dropped_counted_and_told(caplog: pytest.
     for _ in range(10):
         outbox.send(bytes(300), items=5)
     assert outbox.dropped == 40  # two wait, at 800 bytes each with what surrounds them
+    assert outbox.counts()[QUEUE] == 1_600
     assert not outbox.flush(0.01)
     endpoint.open.set()
-    assert outbox.flush(30)
+    assert [outbox.flush(30), outbox.flush(30)] == [False, True]  # what was lost is told once
     assert [record.message for record in caplog.records] == [
         "too many events wait for the OTLP endpoint; the newest are dropped until it keeps up"
     ]
