@@ -18,8 +18,8 @@ DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 # Parts for `make bench`, all by default: ONLY=sidecar
 ONLY ?=
-# What `make lowest` runs; all by default.
-TESTS ?=
+# What `make lowest` runs: the rooms that touch a dependency. TESTS=tests runs all.
+TESTS ?= $(addprefix tests/,emission forwarding pytest_plugin settings sources status wire) $(wildcard tests/test_*.py)
 # How long `make fuzz` tries each target.
 SECONDS ?= 60
 
@@ -95,7 +95,7 @@ pictures: $(DEV) ## draw the pictures of the dashboards anew (needs go and its r
 examples: $(DEV) $(EXAMPLES)/.ready ## run the agents of config/examples, each in its framework (the first time needs a package registry)
 	@$(PY) -m pytest -q -m examples tests/examples tests/test_auto.py
 
-lowest: $(DEV) ## run all tests, or TESTS='tests/wire ...', with the lowest versions of the dependencies that pyproject.toml allows
+lowest: $(DEV) ## run the tests of what touches a dependency (TESTS=tests: all) with the lowest versions of the dependencies that pyproject.toml allows
 	@rm -rf $(BUILD)/lowest && mkdir -p $(BUILD) && $(PY) -c '$(LOWEST)' >$(BUILD)/lowest.txt
 	@$(PY) -m venv $(BUILD)/lowest
 	@$(BUILD)/lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(BUILD)/lowest.txt --editable '.[dev]'

@@ -272,7 +272,8 @@ def test_failed_handshakes_are_counted_and_write_one_line_of_json(files: Files) 
         assert 'reason="tls"' in counted
         assert counted.endswith(" 2.0")
         assert sidecar.terminate() == 0
-    (_, told) = lines = [json.loads(line) for line in sidecar.log]
+    # The core of older gRPC (1.66) writes lines of its own about handshakes, past all logging.
+    (_, told) = lines = [json.loads(line) for line in sidecar.log if line.startswith("{")]
     assert [line["level"] for line in lines] == ["info", "warning"]
     assert (told["listener"], told["reason"]) == ("otlp-http", "TLSV1_ALERT_UNKNOWN_CA")
 
