@@ -257,6 +257,52 @@ print(len(verdicts.get_finished_logs()))
 """
 
 
+AGENT_THAT_FORKS_WHILE_A_TRACE_IS_JUDGED = """
+import os, sys, threading, time
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.trace import TracerProvider
+from otel_toolcall_eval import ToolCallEvalSpanProcessor
+from otel_toolcall_eval.extraction import survey
+
+parent, judging = os.getpid(), threading.Event()
+
+class SlowTree(survey.SpanTree):
+    def __init__(self, spans):
+        if os.getpid() == parent:
+            judging.set()
+            time.sleep(1)
+        super().__init__(spans)
+
+survey.SpanTree = SlowTree
+verdicts = InMemoryLogRecordExporter()
+logger_provider = LoggerProvider()
+logger_provider.add_log_record_processor(SimpleLogRecordProcessor(verdicts))
+provider = TracerProvider()
+processor = ToolCallEvalSpanProcessor(sys.argv[1], logger_provider=logger_provider)
+provider.add_span_processor(processor)
+criteria = {"toolcall_eval.criteria": "tokyo_forecast"}
+with provider.get_tracer("agent").start_as_current_span("judged while the process forks", attributes=criteria):
+    pass
+for _ in range(3):  # or the child's thread would get the number of the one that judges here, and with it what that one holds
+    threading.Thread(target=time.sleep, args=(3,), daemon=True).start()
+judging.wait()
+child = os.fork()
+if child == 0:
+    with provider.get_tracer("agent").start_as_current_span("child", attributes=criteria):
+        pass
+    flushed = processor.force_flush(10_000)
+    os._exit(0 if flushed and len(verdicts.get_finished_logs()) == 4 else 7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_child_that_is_forked_while_a_trace_is_judged_finds_no_lock_held() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", AGENT_THAT_FORKS_WHILE_A_TRACE_IS_JUDGED, str(EVALUATIONS)]
+    ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    assert ended.stdout == "0\n"
+
+
 def test_forked_children_go_on_and_each_trace_gets_exactly_one_verdict() -> None:
     # FAULTS A16: after a fork spans lost, deadlock, stale state
     command = [sys.executable, "-W", "ignore", "-c", AGENT_THAT_FORKS, str(EVALUATIONS)]

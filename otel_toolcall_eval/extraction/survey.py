@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.agents import Agents
@@ -41,21 +40,31 @@ class Survey:
         """
         self._spans = spans
         self._reading = reading
+        # No cached_property: until Python 3.12 it has a lock for all instances, which a fork may find held by the judging thread.
+        self._tree: SpanTree | None = None
+        self._readings: Readings | None = None
+        self._agents: Agents | None = None
 
-    @cached_property
+    @property
     def tree(self) -> SpanTree:
         """Return its distinct spans."""
-        return SpanTree(self._spans)
+        if self._tree is None:
+            self._tree = SpanTree(self._spans)
+        return self._tree
 
-    @cached_property
+    @property
     def readings(self) -> Readings:
         """Return what each of them is."""
-        return Readings(self.tree, {span.span_id: self._reading(span) for span in self.tree.spans})
+        if self._readings is None:
+            self._readings = Readings(self.tree, {span.span_id: self._reading(span) for span in self.tree.spans})
+        return self._readings
 
-    @cached_property
+    @property
     def agents(self) -> Agents:
         """Return the agents above them."""
-        return Agents(self.tree, {span_id: self.readings.plan(span_id) for span_id in self.readings.of(Role.AGENT)})
+        if self._agents is None:
+            self._agents = Agents(self.tree, {span_id: self.readings.plan(span_id) for span_id in self.readings.of(Role.AGENT)})
+        return self._agents
 
     @property
     def top_agent(self) -> str | None:

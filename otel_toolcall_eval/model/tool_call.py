@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -189,7 +188,7 @@ class ToolCall:
         return self.arguments.content.names_from
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallLog:
     """The calls that criteria are held against.
 
@@ -204,10 +203,16 @@ class CallLog:
     calls: tuple[ToolCall, ...]
     open_ended: bool = False
     clocks: tuple[int, ...] = ()
+    _by_name: Mapping[str, Sequence[int]] | None = field(default=None, init=False, repr=False, compare=False)
 
-    @cached_property
+    @property
     def by_name(self) -> Mapping[str, Sequence[int]]:
-        """Map each name and alias to the ascending positions of its calls in ``calls``."""
+        """Map each name and alias to the ascending positions of its calls in ``calls``; made once."""
+        if self._by_name is None:
+            object.__setattr__(self, "_by_name", self._indexed())
+        return self._by_name or {}
+
+    def _indexed(self) -> Mapping[str, Sequence[int]]:
         index: defaultdict[str, list[int]] = defaultdict(list)
         for position, call in enumerate(self.calls):
             index[call.name].append(position)
