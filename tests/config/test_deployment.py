@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CONFIG = Path(__file__).parent.parent.parent / "config"
 KUBERNETES = sorted((CONFIG / "kubernetes").glob("*.yaml"))
 COLLECTOR = sorted((CONFIG / "collector").glob("*.yaml"))
+END_TO_END = CONFIG.parent / "tests" / "e2e"
 SECOND_NS = 1_000_000_000
 LEAST_KUBERNETES = "1.29"  # the first with native sidecars on by default
 
@@ -140,11 +141,37 @@ def test_compose_opens_ports_to_this_machine_alone() -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_compose_services_have_few_rights_bounded_memory_and_pinned_images(name: str) -> None:
     service = SERVICES[name]
+    assert re.fullmatch(r"[1-9]\d*:\d+", service["user"])  # a number that is not root's
     assert (service["read_only"], service["cap_drop"], service["security_opt"]) == (True, ["ALL"], ["no-new-privileges:true"])
     assert service["mem_limit"]
     image, _, tag = service["image"].rpartition(":")
     assert image
     assert tag == "local" or re.fullmatch(r"v?\d+\.\d+\.\d+", tag)
+
+
+def test_compose_runs_the_versions_that_the_end_to_end_tests_run() -> None:
+    def built(name: str, module: str) -> tuple[int, ...]:
+        pins = (END_TO_END / name / "go.mod").read_text(encoding="utf-8")
+        (found,) = re.findall(rf"^(?:require)?\s+{re.escape(module)} v(\d+)\.(\d+)\.(\d+)", pins, re.MULTILINE)
+        return tuple(map(int, found))
+
+    def deployed(name: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in SERVICES[name]["image"].rpartition(":")[2].removeprefix("v").split("."))
+
+    # Prometheus 3.16.0 is the module v0.316.0; Jaeger 2.13.0 was released as the module v1.76.0, and so are those around it.
+    _, prometheus, patch = built("prometheus", "github.com/prometheus/prometheus")
+    assert deployed("prometheus") == (*divmod(prometheus, 100), patch)
+    _, jaeger, patch = built("jaeger", "github.com/jaegertracing/jaeger")
+    assert deployed("jaeger") == (2, jaeger - 63, patch)
+    assert deployed("collector") == built("collector", "go.opentelemetry.io/collector/otelcol")
+
+
+def test_compose_waits_for_what_is_healthy_where_that_can_be_asked() -> None:
+    for name, service in SERVICES.items():
+        assert "healthcheck" in service or service["image"] == SERVICES["sidecar"]["image"], name  # ours has one of its own
+        for above, wanted in service.get("depends_on", {}).items():
+            unasked = SERVICES[above].get("healthcheck") == {"disable": True}
+            assert wanted["condition"] == ("service_started" if unasked else "service_healthy"), (name, above)
 
 
 @pytest.mark.parametrize("name", SERVICES)
