@@ -108,7 +108,7 @@ def test_gateway_is_found_under_one_name_by_the_collector_and_by_prometheus() ->
     resolver = gateway["exporters"]["loadbalancing"]["resolver"]["dns"]
     assert service["spec"]["clusterIP"] == "None"
     name = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc.cluster.local"
-    assert (resolver["hostname"], resolver["port"]) == (f"${{env:SIDECARS:-{name}}}", 4317)
+    assert (resolver["hostname"], resolver["port"]) == (f"${{env:SIDECARS:-{name}}}", "4317")
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["spec"]["endpoints"][0]["port"] in [port["name"] for port in service["spec"]["ports"]]
     tls = gateway["exporters"]["loadbalancing"]["protocol"]["otlp"]["tls"]

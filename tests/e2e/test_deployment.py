@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -11,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import trustme
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from ruamel.yaml import YAML
 
 from tests.e2e.jaeger import tracing
 from tests.e2e.ports import held_ports
@@ -29,11 +33,11 @@ pytestmark = pytest.mark.e2e
 CONFIG = Path(__file__).resolve().parent.parent.parent / "config"
 CRITERIA = CONFIG / "weather"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
-# gateway.yaml is not among them: its exporter, loadbalancing, can't be had where these tests are built. tests/config holds its form.
-RUNNABLE = ("sidecar", "fan_out")
+TOKEN = secrets.token_hex(16)
 
 
-@pytest.mark.parametrize("name", RUNNABLE)
+# In gateway.yaml the exporter loadbalancing is a stand-in; collector/loadbalancing.go says what it can and can't show.
+@pytest.mark.parametrize("name", ["sidecar", "fan_out", "gateway"])
 def test_collector_finds_nothing_wrong_with_its_configuration(name: str) -> None:
     program = [str(built(COLLECTOR) / "otelcol"), "validate", "--config", str(CONFIG / "collector" / f"{name}.yaml")]
     ended = subprocess.run(program, check=False, capture_output=True, text=True, timeout=WAIT_SECONDS)
@@ -41,9 +45,12 @@ def test_collector_finds_nothing_wrong_with_its_configuration(name: str) -> None
 
 
 @contextmanager
-def collector(name: str, environ: Mapping[str, str]) -> Iterator[None]:
-    """Run the Collector with a configuration of ours, at the addresses that its variables name."""
-    program = [str(built(COLLECTOR) / "otelcol"), "--config", str(CONFIG / "collector" / f"{name}.yaml")]
+def collector(name: str, environ: Mapping[str, str], *, exporters: Mapping[str, object] | None = None) -> Iterator[None]:
+    """Run the Collector with a configuration of ours, at the addresses that its variables name; settings of exporters are laid over it."""
+    # Its page on itself has a fixed port, which two of them can't share.
+    changes = {"exporters": exporters or {}, "service": {"telemetry": {"metrics": {"level": "none"}}}}
+    files = (str(CONFIG / "collector" / f"{name}.yaml"), f"yaml:{json.dumps(changes)}")
+    program = [str(built(COLLECTOR) / "otelcol"), *(f"--config={file}" for file in files)]
     process = subprocess.Popen(program, env={**os.environ, **environ}, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     log: list[str] = []
     with logged(process, log):
@@ -177,3 +184,73 @@ def test_agents_that_send_to_a_collector_are_judged_by_a_copy(tmp_path: Path) ->
             judged = _judged(running, 6)
         for trace_id in judged:
             _wait_for_verdicts(jaeger, trace_id)
+
+
+def _mounted(folder: Path) -> Path:
+    """Write what a pod of kubernetes/gateway.yaml has mounted, secrets made for the test; return its settings."""
+    documents = YAML(typ="safe").load_all(CONFIG / "kubernetes" / "gateway.yaml")
+    (files,) = [document["data"] for document in documents if document["kind"] == "ConfigMap"]
+    authority = trustme.CA()
+    shown = authority.issue_cert("toolcall-eval-sidecars.observability.svc")
+    private = {
+        "ca.crt": authority.cert_pem.bytes(),
+        "tls.crt": b"".join(pem.bytes() for pem in shown.cert_chain_pems),
+        "tls.key": shown.private_key_pem.bytes(),
+        "tokens": TOKEN.encode(),
+    }
+    for name, content in private.items():
+        (folder / name).write_bytes(content)
+        (folder / name).chmod(0o600)
+    for name, content in files.items():
+        for mount in ("/etc/toolcall-eval-tls/", "/etc/toolcall-eval-tokens/", "/etc/toolcall-eval/"):
+            content = content.replace(mount, f"{folder}/")  # noqa: PLW2901 - the same text, at home here
+        (folder / name).write_text(content, encoding="utf-8")
+    return folder / "sidecar.yaml"
+
+
+def test_gateway_with_certificate_and_token_judges_each_trace_once_at_one_of_its_sidecars(tmp_path: Path) -> None:
+    settings = _mounted(tmp_path)
+    with (
+        tracing(tmp_path) as jaeger,
+        held_ports(6) as (grpc, http, health, behind, metrics, health_behind),
+        collector(
+            "sidecar",
+            {"COLLECTOR_GRPC": behind, "COLLECTOR_METRICS": metrics, "COLLECTOR_HEALTH": health_behind, "TRACES_BACKEND": jaeger.grpc},
+        ),
+        _gateway_sidecar(settings, behind) as first,
+        _gateway_sidecar(settings, behind) as second,
+    ):
+        sidecars = (first, second)
+        resolver = {"dns": None, "static": {"hostnames": [sidecar.grpc for sidecar in sidecars]}}
+        with (
+            collector(
+                "gateway",
+                {
+                    "COLLECTOR_GRPC": grpc,
+                    "COLLECTOR_HTTP": http,
+                    "COLLECTOR_HEALTH": health,
+                    "SIDECAR_CA": str(tmp_path / "ca.crt"),
+                    "SIDECAR_TOKEN": TOKEN,
+                },
+                exporters={"loadbalancing": {"resolver": resolver}},
+            ),
+            sample_agent(grpc),
+        ):
+            taken = [_judged(sidecar, 6) for sidecar in sidecars]
+        # The Collector has sent all that it had. What is open is judged when its sidecar ends.
+        for sidecar, judged in zip(sidecars, taken, strict=True):
+            assert sidecar.terminate() == 0, "".join(sidecar.log)
+            for verdict in sidecar.drained():
+                judged.setdefault(verdict["trace_id"], []).append(verdict)
+        ours, theirs = taken
+        assert ours.keys().isdisjoint(theirs)
+        for trace_id, verdicts in (ours | theirs).items():
+            assert [verdict["label"] for verdict in verdicts] == ["pass"], verdicts
+            _wait_for_verdicts(jaeger, trace_id)
+
+
+@contextmanager
+def _gateway_sidecar(settings: Path, behind: str) -> Iterator[RunningSidecar]:
+    environ = {f"OTEL_TOOLCALL_EVAL_{name}_ENDPOINT": f"http://{behind}" for name in ("FORWARD", "EXPORT_OTLP")}
+    with running_sidecar("--config", str(settings), environ=environ, quiet="2s") as running:
+        yield running

@@ -147,7 +147,7 @@ NPM = (("node", "Node.js 20.6 or newer"), ("npm", "npm, which comes with Node.js
 COLLECTOR = Product(
     name="collector",
     tools=GO,
-    sources=tuple(HERE / "collector" / name for name in ("main.go", "go.mod", "go.sum")),
+    sources=tuple(HERE / "collector" / name for name in ("main.go", "loadbalancing.go", "go.mod", "go.sum")),
     build=_build_collector,
 )
 PROMETHEUS = Product(

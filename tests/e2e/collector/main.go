@@ -60,7 +60,7 @@ func factories() (otelcol.Factories, error) {
 	}
 	if made.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](
 		otlpexporter.NewFactory(), otlphttpexporter.NewFactory(), fileexporter.NewFactory(), prometheusexporter.NewFactory(),
-		debugexporter.NewFactory(), nopexporter.NewFactory(),
+		debugexporter.NewFactory(), nopexporter.NewFactory(), newBalancingFactory(),
 	); err != nil {
 		return made, err
 	}
