@@ -69,9 +69,14 @@ def _is_up(address: str) -> bool:
 
 
 @contextmanager
-def sample_agent(endpoint: str) -> Iterator[None]:
-    """Run the sample agent of compose.yaml, without its pauses."""
-    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{endpoint}", "AGENT_PAUSE_SECONDS": "0.05", "OTEL_EXPORTER_OTLP_INSECURE": "true"}
+def sample_agent(endpoint: str, *, batch: int = 512) -> Iterator[None]:
+    """Run the sample agent of compose.yaml, without its pauses; ``batch`` is the most spans of one request."""
+    environ = {
+        "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": str(batch),
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{endpoint}",
+        "AGENT_PAUSE_SECONDS": "0.05",
+        "OTEL_EXPORTER_OTLP_INSECURE": "true",
+    }
     program = [sys.executable, str(CONFIG / "compose" / "agent.py")]
     process = subprocess.Popen(program, env={**os.environ, **environ}, stderr=subprocess.PIPE, text=True)
     log: list[str] = []
@@ -234,7 +239,7 @@ def test_gateway_with_certificate_and_token_judges_each_trace_once_at_one_of_its
                 },
                 exporters={"loadbalancing": {"resolver": resolver}},
             ),
-            sample_agent(grpc),
+            sample_agent(grpc, batch=2),  # each trace comes in several requests
         ):
             taken = [_judged(sidecar, 6) for sidecar in sidecars]
         # The Collector has sent all that it had. What is open is judged when its sidecar ends.
