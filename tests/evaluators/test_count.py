@@ -82,6 +82,9 @@ def test_strict_is_all_or_nothing() -> None:
         pytest.param({"a": ("=", 1)}, log("a", open_ended=True), 0.0, 1.0, id="exactly-so-far"),
         pytest.param({"a": ("!=", 1)}, log("a", "a", open_ended=True), 1.0, 1.0, id="past-the-wrong-count"),
         pytest.param({"a": (">=", 2), "*": ("<=", 1)}, log(open_ended=True), 0.0, 0.5, id="total-forbids-what-a-tool-needs"),
+        pytest.param({"a": (">=", 2), "*": ("<", 2)}, log(open_ended=True), 0.0, 0.5, id="total-below-what-a-tool-needs"),
+        pytest.param({"a": (">=", 1), "*": ("=", 1)}, log(open_ended=True), 0.0, 1.0, id="total-is-what-a-tool-needs"),
+        pytest.param({"a": (">=", 1), "*": (">", 0)}, log(open_ended=True), 0.0, 1.0, id="total-without-a-bound"),
         pytest.param({"a": ("<", 2), "*": ("!=", 1)}, log(open_ended=True), 0.5, 1.0, id="total-can't-fail-with-it"),
     ],
 )
