@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 100
 """How many lists and objects may stand inside one another. Whoever walks a value may recurse this deep."""
 
-_FAST: Final = JSONDecoder()
-_EXACT: Final = JSONDecoder(parse_int=read_integer)
+_FAST: Final = JSONDecoder().raw_decode
+_EXACT: Final = JSONDecoder(parse_int=read_integer).raw_decode
+_BLANKS: Final = " \t\n\r"  # what JSON allows around a value
 # All that is no bracket of JSON: text, ended or not, and everything else. Possessive, so that it can't go back on itself.
 _NOT_A_BRACKET: Final = re.compile(r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[^"\[\]{}]++)++', re.DOTALL)
 _STEP: Final = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -72,11 +73,14 @@ def _read_json(text: str) -> Json:
         brackets = _NOT_A_BRACKET.sub("", text)
         if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH:
             raise ValueError
+    begin = 0 if text[0] not in _BLANKS else len(text) - len(text.lstrip(_BLANKS))
     value: Json
     try:
-        value = _FAST.decode(text)
+        value, end = _FAST(text, begin)
     except JSONDecodeError:
         raise
     except ValueError:  # an integer beyond sys.set_int_max_str_digits
-        value = _EXACT.decode(text)
+        value, end = _EXACT(text, begin)
+    if end != len(text) and text[end:].strip(_BLANKS):
+        raise ValueError
     return value
