@@ -65,10 +65,12 @@ def read_call(span: Span, tree: SpanTree, plan: Plan) -> Candidate | None:
 def text_of(span: Span, tree: SpanTree, places: Sequence[Place]) -> str | None:
     """Return the first text that is no placeholder and of bearable length."""
     for place in places:
-        if place.attribute is not None:  # nearly all are: spared the generators
-            texts: Iterable[str | None] = (spelled(span.attributes.get(place.attribute)),)
-        else:
+        texts: Iterable[str | None]
+        if place.attribute is None:
             texts = (text_at(value, place.source) for value in find_in(span, tree, place.source))
+        else:  # nearly all: spared the generators
+            value = span.attributes.get(place.attribute)
+            texts = (value if value.__class__ is str else spelled(value),)
         for text in texts:
             if text and len(text) <= MAX_NAME_LENGTH and text not in place.placeholders:
                 return text
@@ -139,7 +141,10 @@ def _set_status(call: Candidate, span: Span, tree: SpanTree, plan: Plan) -> None
 
 def _exception(span: Span) -> SpanEvent | None:
     """Return the last recorded exception."""
-    return next((event for event in reversed(span.events) if event.name == "exception"), None)
+    for event in reversed(span.events):
+        if event.name == "exception":
+            return event
+    return None
 
 
 def _listen_to_wrappers(call: Candidate) -> None:
@@ -151,7 +156,7 @@ def _listen_to_wrappers(call: Candidate) -> None:
         found = recorded.found
         if found is None or not found.source.unwrap:
             continue
-        if isinstance(found.value, str) and not any(word in found.value for word in _telling(found)):
+        if isinstance(found.value, str) and not _holds_any(found.value, _telling(found)):
             continue
         for said in recorded.decoded.said:
             call.call_id = call.call_id or said.call_id
@@ -159,6 +164,13 @@ def _listen_to_wrappers(call: Candidate) -> None:
             if said.failed and call.status is not CallStatus.ERROR:
                 call.status, call.status_from = CallStatus.ERROR, "output"
                 call.error_type = said.error_type
+
+
+def _holds_any(text: str, words: Sequence[str]) -> bool:
+    for word in words:  # noqa: SIM110 - a generator would take twice as long, and this is asked of every payload
+        if word in text:
+            return True
+    return False
 
 
 def _telling(found: Found) -> Sequence[str]:

@@ -36,9 +36,9 @@ class Recorded:
     @classmethod
     def among(cls, founds: Sequence[Found], *, is_arguments: bool, nothing_means_empty: bool = False) -> Recorded:
         """Keep several values of one field, the best first."""
-        first, *rest = [cls(found, is_arguments=is_arguments, nothing_means_empty=nothing_means_empty) for found in (founds or (None,))]
-        for other in rest:
-            first.also(other)
+        first = cls(founds[0] if founds else None, is_arguments=is_arguments, nothing_means_empty=nothing_means_empty)
+        for other in founds[1:]:
+            first.also(cls(other, is_arguments=is_arguments, nothing_means_empty=nothing_means_empty))
         return first
 
     @classmethod

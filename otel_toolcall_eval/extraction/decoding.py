@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.dialect import Decode, Dialect, Source
 from otel_toolcall_eval.extraction.matching import at_path
-from otel_toolcall_eval.extraction.unwrapping import SHAPES, Unwrapped
+from otel_toolcall_eval.extraction.unwrapping import SHAPES, Unwrapped, members_of
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Json
 from otel_toolcall_eval.values.text import MAX_DEPTH, UnreadableTextError, read_text
 from otel_toolcall_eval.values.truncated import CutObject, read_cut
@@ -68,15 +68,20 @@ def decode_arguments(found: Found | None, *, nothing_means_empty: bool = False) 
         return Decoded(content=empty if nothing_means_empty else _ABSENT)
     value = found.value
     text = value if isinstance(value, str) else None
-    if value is None or (text is not None and (not text.strip() or text.strip() in found.dialect.empty_arguments)):
+    if value is None or (text is not None and _says_nothing(text, found.dialect)):
         return Decoded(content=Content(state=ContentState.FULL, value={}, text=text, nothing=True))
     decoded = _decode(found)
     content = decoded.content
-    if content.state is not ContentState.FULL or isinstance(content.value, Mapping):
+    if content.state is not ContentState.FULL or isinstance(content.value, dict | Mapping):  # dict first: an abstract class takes long
         return decoded
     if content.value is None:
         return Decoded(content=Content(state=ContentState.FULL, value={}, text=text, nothing=True), said=decoded.said)
     return Decoded(content=Content(state=ContentState.UNPARSED, text=text), said=decoded.said)
+
+
+def _says_nothing(text: str, dialect: Dialect) -> bool:
+    """Tell whether a text says that there are no arguments."""
+    return not text or text.isspace() or (bool(dialect.empty_arguments) and text.strip() in dialect.empty_arguments)
 
 
 def decode_output(found: Found | None, *, nothing_means_empty: bool = False) -> Decoded:
@@ -119,13 +124,18 @@ def _may_be_cut(text: str, decode: Decode) -> bool:
 
 def _marked(found: Found, text: str | None) -> Content | None:
     """Return the content of a value that a mark says is hidden or cut off; None if there is no mark."""
-    if is_hidden(found.value, found.dialect):
+    if not (text and _is_object(text) and not found.dialect.placeholders) and is_hidden(found.value, found.dialect):
         return Content(state=ContentState.REDACTED, text=text)
     if found.cut:
         return _cut(text or "", text or "", found.source)
     if text is not None and _may_end_in_mark(text) and _CUT_MARK.search(text, max(0, len(text) - MAX_MARK_LENGTH)) is not None:
         return _cut(_CUT_MARK.sub("", text), text, found.source)
     return None
+
+
+def _is_object(text: str) -> bool:
+    """Tell whether a text looks like an object from its first letter to its last, as most arguments do: no mask of ours does."""
+    return text[0] == "{" and text[-1] == "}"
 
 
 def _may_end_in_mark(text: str) -> bool:
@@ -150,10 +160,12 @@ def _unwrapped(found: Found, read: Json, text: str | None) -> Decoded:
         return Decoded(content=_ABSENT)
     if source.wrap_as:
         return Decoded(content=Content(state=ContentState.FULL, value={source.wrap_as: read}, text=text))
-    value, said = unwrap(read, source.unwrap, parameter_names(found.names))
+    value, said = unwrap(read, source.unwrap, () if found.names is None else parameter_names(found.names))
     if isinstance(value, str) and is_hidden(value, found.dialect):
         return Decoded(content=Content(state=ContentState.REDACTED, text=text), said=said)
-    if isinstance(value, str) and said:
+    if not said:
+        return Decoded(content=Content(state=ContentState.FULL, value=value, text=text))
+    if isinstance(value, str):
         text = value
     positional = next((one.positional for one in said if one.positional), ())
     names_from = source.names_from if any(one.named for one in said) else None
@@ -227,6 +239,8 @@ def _read_layer(text: str) -> Json:
 
 def unwrap(value: Json, shapes: Sequence[str], names: Sequence[str] = ()) -> tuple[Json, tuple[Unwrapped, ...]]:
     """Take off the shapes, each at most once and in their order; text inside is read again."""
+    if not shapes or (value.__class__ is dict and members_of(tuple(shapes)).isdisjoint(value)):
+        return value, ()
     said: list[Unwrapped] = []
     for shape in shapes:
         unwrapped = SHAPES[shape](value, names)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from otel_toolcall_eval.extraction.dialect import Decode, Origin, Source, Step
+from otel_toolcall_eval.extraction.dialect import Decode, Match, Origin, Source, Step, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from otel_toolcall_eval.extraction.dialect import Dialect, Match, Test
+    from otel_toolcall_eval.extraction.dialect import Dialect, Test
     from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
 
 
@@ -80,24 +80,39 @@ class Plan:
             error_type=places(dialects, "error_type", keys),
             error_message=places(dialects, "error_message", keys),
             attempts=places(dialects, "attempts", keys),
-            error_when=tuple(condition for dialect in dialects for condition in dialect.error_when),
-            cached_when=tuple(condition for dialect in dialects for condition in dialect.cached_when),
+            error_when=tuple(condition for dialect in dialects for condition in dialect.error_when if may_hold(condition, keys)),
+            cached_when=tuple(condition for dialect in dialects for condition in dialect.cached_when if may_hold(condition, keys)),
             kinds=tuple(
                 (own, kind, match)
                 for dialect in dialects
                 for own, told in ((True, dialect.kind_when), (False, dialect.child_kind_when))
                 for kind, match in told
+                if not own or may_hold(match, keys)
             ),
             phases=tuple(
                 (own, phase, match)
                 for dialect in dialects
                 for own, told in ((True, dialect.phase_when), (False, dialect.child_phase_when))
                 for phase, match in told
+                if not own or may_hold(match, keys)
             ),
             kind=next((dialect.kind for dialect in dialects if dialect.kind is not None), None),
             alias_separators=tuple(dialect.alias_separators for dialect in dialects if dialect.alias_separators),
             nothing_means_empty=len(dialects) == 1 and dialects[0].nothing_means_empty,
         )
+
+
+def may_hold(condition: Test | Match, keys: Collection[str] | None) -> bool:
+    """Tell whether a span with the attributes ``keys`` may fulfil a condition; False is certain, and True without ``keys``.
+
+    Only an EXISTS that is turned around holds where there is no attribute; all other tests of it fail.
+    """
+    if keys is None:
+        return True
+    if isinstance(condition, Match):
+        some = not condition.some or any(may_hold(inner, keys) for inner in condition.some)
+        return some and all(may_hold(inner, keys) for inner in condition.every)
+    return condition.subject is not Subject.ATTR or condition.key in keys or not condition.wanted
 
 
 def places(dialects: Sequence[Dialect], field: str, keys: Collection[str] | None = None) -> Places:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from otel_toolcall_eval.model.tool_call import CallKind, Json
@@ -250,3 +251,29 @@ SHAPES: Mapping[str, Shape] = {
     "typed_value": _typed_value,
 }
 """Every shape under the name that dialects use."""
+
+_MEMBERS: Mapping[str, frozenset[str]] = {
+    "args_kwargs": frozenset({"args"}),
+    "class_repr": frozenset(),
+    "error_result": frozenset({"result"}),
+    "function_response": frozenset({"response"}),
+    "kwargs": frozenset({"kwargs"}),
+    "langchain_message": frozenset({"content", "type"}),
+    "mcp_result": frozenset({"content"}),
+    "output": frozenset({"output"}),
+    "output_kwargs": frozenset({"output"}),
+    "result": frozenset({"result"}),
+    "run_inputs": frozenset({"input_str"}),
+    "strands_blocks": frozenset(),
+    "text_input": frozenset({"input"}),
+    "tool_output": frozenset({"raw_output"}),
+    "tool_request": frozenset({"tool_name"}),
+    "typed_item": frozenset({"type"}),
+    "typed_value": frozenset({"type"}),
+}
+
+
+@lru_cache(maxsize=256)
+def members_of(shapes: tuple[str, ...]) -> frozenset[str]:
+    """Return keys of which an object has at least one if it has any of these shapes: so most objects are told apart in one step."""
+    return frozenset[str]().union(*(_MEMBERS[shape] for shape in shapes))
