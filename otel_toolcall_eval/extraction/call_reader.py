@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from otel_toolcall_eval.extraction.candidate import Candidate, Recorded
 from otel_toolcall_eval.extraction.decoding import read_as
 from otel_toolcall_eval.extraction.dialect import Decode, Match, Role, Source
-from otel_toolcall_eval.extraction.matching import MAX_DIGITS, any_holds, at_path, holds, spelled
+from otel_toolcall_eval.extraction.matching import MAX_DIGITS, at_path, holds, spelled
 from otel_toolcall_eval.extraction.reading import Found, find_content, find_in
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentState
 from otel_toolcall_eval.model.trace import Span, SpanEvent, StatusCode, Value
@@ -43,12 +43,12 @@ def read_call(span: Span, tree: SpanTree, plan: Plan) -> Candidate | None:
         output=Recorded.among(output, is_arguments=False, nothing_means_empty=plan.nothing_means_empty),
         call_id=text_of(span, tree, plan.call_id),
         phase=_told(plan.phases, span, tree) or CallPhase.EXECUTED,
-        kind=_told(plan.kinds, span, tree) or plan.kind,
+        kind=_told(plan.kinds, span, tree),
         own_agent=text_of(span, tree, plan.agent),
         start_unix_ns=span.start_unix_ns,
         end_unix_ns=span.end_unix_ns,
         duration_known=span.start_unix_ns != span.end_unix_ns,
-        from_cache=any_holds(plan.cached_when, span),
+        from_cache=plan.from_cache,
         dialects=list(plan.families),
         is_part=plan.dialects[0].role is Role.PART,
     )
@@ -95,10 +95,10 @@ def _aliases(name: str, plan: Plan) -> list[str]:
     return []
 
 
-def _told(conditions: Sequence[tuple[bool, _Fact, Match]], span: Span, tree: SpanTree) -> _Fact | None:
-    """Return the first fact whose condition holds: on the span itself (True), or on one of its children."""
-    for own, fact, match in conditions:
-        if holds(match, span) if own else any(holds(match, child) for child in tree.children(span)):
+def _told(facts: Sequence[tuple[_Fact, Match | None]], span: Span, tree: SpanTree) -> _Fact | None:
+    """Return the first fact without a condition, or whose condition holds on one of the span's children."""
+    for fact, match in facts:
+        if match is None or any(holds(match, child) for child in tree.children(span)):
             return fact
     return None
 
@@ -124,7 +124,7 @@ def _set_status(call: Candidate, span: Span, tree: SpanTree, plan: Plan) -> None
     error_type = text_of(span, tree, plan.error_type) or spelled(span.attributes.get("error.type")) or None
     if span.status is StatusCode.ERROR:
         call.status, call.status_from = CallStatus.ERROR, "span_status"
-    elif error_type or any_holds(plan.error_when, span):
+    elif error_type or plan.fails:
         call.status, call.status_from = CallStatus.ERROR, "attribute"
     elif exception is not None:
         call.status, call.status_from = CallStatus.ERROR, "event"

@@ -244,3 +244,9 @@ class Dialect:
     reason: str = ""
     hint: str = ""
     content_hint: str = ""
+
+    @property
+    def conditions(self) -> tuple[Test | Match, ...]:
+        """Return all that is asked of a span itself, beside what single sources ask: whether it matches, and what is so then."""
+        told = (*self.kind_when, *self.phase_when)
+        return (self.match, *self.error_when, *self.cached_when, *(match for _, match in told))

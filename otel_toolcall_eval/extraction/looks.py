@@ -2,20 +2,22 @@
 
 A process makes a few kinds of spans, over and over: the same attributes, and the same values where a dialect compares them. What
 dialects look at, and nothing else, makes up a span's *look*; spans of one look are read by the same dialects. Finding a look costs
-a tenth of asking the dialects.
+a tenth of asking the dialects. Of a value counts which of the texts it is that a dialect wants, if any: names of tools and such, of which
+there is no end, don't make looks of their own.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.dialect import Dialect, Operator, Role, Subject, Test, tests_within
-from otel_toolcall_eval.extraction.matching import DialectIndex, fulfils
+from otel_toolcall_eval.extraction.matching import DialectIndex, fulfils, present, spelled
 from otel_toolcall_eval.extraction.plans import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from otel_toolcall_eval.model.trace import Span
 
@@ -24,12 +26,13 @@ MAX_LOOKS = 5_000
 
 MAX_KEYS = 100
 MAX_KEY_CHARS = 5_000
-MAX_VALUE_CHARS = 200
+MAX_SCOPE_CHARS = 200
 """Of a span with more or longer attributes than these the look is not remembered, or it would hold what a sender likes."""
-
 
 _TELLING = frozenset({Role.TOOL, Role.PART, Role.MODEL, Role.AGENT})
 _PLANNED = frozenset({Role.TOOL, Role.AGENT})
+_WANT_TEXTS = frozenset({Operator.EQUALS, Operator.IN, Operator.NOT_EQUALS})
+_WANT_PARTS = frozenset({Operator.PREFIX, Operator.REGEX})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +59,11 @@ class Reading:
     by_event: tuple[Dialect, ...]
     is_relevant: bool
     is_agent: bool
-    plan: Plan | None = field(compare=False)
+    plan: Plan | None
 
     @classmethod
-    def of(cls, matching: Sequence[Dialect], keys: Collection[str]) -> Reading:
-        """Decide what dialects that match a span make of it: those that a higher one supersedes are not asked.
-
-        ``keys`` are the span's attributes.
-        """
+    def of(cls, matching: Sequence[Dialect], span: Span) -> Reading:
+        """Decide what dialects that match a span make of it: those that a higher one supersedes are not asked."""
         superseding = [dialect for dialect in matching if dialect.supersedes]
         asked = tuple(dialect for dialect in matching if not any(_supersedes(other, dialect) for other in superseding))
         ignoring = tuple(dialect for dialect in asked if dialect.role is Role.IGNORE)
@@ -77,7 +77,7 @@ class Reading:
             dialects=asked,
             candidates=candidates,
             speakers=speakers,
-            plan=Plan.of(speakers, keys) if speakers and first in _PLANNED else None,
+            plan=Plan.of(speakers, span) if speakers and first in _PLANNED else None,
             by_event=by_event,
             is_relevant=any(dialect.role is not Role.IGNORE for dialect in asked),
             is_agent=first is Role.AGENT,
@@ -99,13 +99,13 @@ class _Layout:
     """Spans with the same attributes in the same order.
 
     Attributes:
-        compared: attributes of which the value matters.
+        compared: attributes of which the value matters, each with the texts that tests want.
         present: attributes of which it only matters that they are there.
         asides: tests whose outcome is found out for each span.
         readings: by the rest of the look.
     """
 
-    compared: tuple[str, ...]
+    compared: tuple[tuple[str, frozenset[str]], ...]
     present: tuple[str, ...]
     asides: tuple[Test, ...]
     readings: dict[Hashable, Reading] = field(default_factory=dict)
@@ -121,15 +121,25 @@ class Looks:
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         """Find out what ``dialects`` look at; they stand in the order in which they are asked."""
         self._index = DialectIndex(dialects)
-        tests = [test for dialect in dialects for test in tests_within(dialect.match)]
+        tests = [test for dialect in dialects for condition in dialect.conditions for test in tests_within(condition)]
         attributes = [test for test in tests if test.subject is Subject.ATTR]
         self._asked_for = frozenset(test.key for test in attributes)
-        self._compared = frozenset(test.key for test in attributes if test.operator is not Operator.EXISTS and not test.path)
-        self._with_path = [test for test in attributes if test.path]
-        self._names = frozenset(value for test in tests if _is_whole_name(test) for value in test.values)
+        self._compared: defaultdict[str, set[str]] = defaultdict(set)
+        for test in attributes:
+            if test.operator in _WANT_TEXTS and not test.path:
+                self._compared[test.key].update(test.values)
+        self._found_out = [test for test in attributes if test.path or test.operator in _WANT_PARTS]
+        named = [test for test in tests if test.subject is Subject.SPAN_NAME and not test.path]
+        self._names = frozenset(value for test in named if test.operator in _WANT_TEXTS for value in test.values)
+        self._prefixed = tuple(test for test in named if test.operator is Operator.PREFIX)
+        self._prefixes = tuple(value for test in self._prefixed for value in test.values)
         self._events = frozenset(test.key for test in tests if test.subject is Subject.EVENT)
         covered = {Subject.ATTR, Subject.SCOPE, Subject.EVENT}
-        self._asides = tuple(test for test in tests if test.subject not in covered and not _is_whole_name(test))
+        self._asides = tuple(
+            test
+            for test in tests
+            if test.subject not in covered and not (test in named and test.operator in {*_WANT_TEXTS, Operator.PREFIX})
+        )
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         self.remembered = 0
 
@@ -149,20 +159,21 @@ class Looks:
 
     def _look(self, span: Span, layout: _Layout) -> Hashable | None:
         """Return what tells a span from others of its layout; None if that is more than should be remembered."""
-        attributes, scope = span.attributes, span.scope.name
-        if len(scope) > MAX_VALUE_CHARS:
+        attributes, scope, name = span.attributes, span.scope.name, span.name
+        if len(scope) > MAX_SCOPE_CHARS:
             return None
         look: list[Hashable] = [scope]
-        for key in layout.compared:
+        for key, wanted in layout.compared:
             value = attributes[key]
-            if value.__class__ is not str or len(value) > MAX_VALUE_CHARS:
-                return None
-            look.append(value)
+            text = value if value.__class__ is str else spelled(value)
+            look.append(text if text in wanted else present(value))
         for key in layout.present:
             if not attributes[key]:  # empty counts as missing, 0 does not: left to those who know
                 return None
-        if span.name in self._names:
-            look.append((span.name,))
+        if name in self._names:
+            look.append((name,))
+        if name.startswith(self._prefixes):
+            look.append(tuple([fulfils(test, span) for test in self._prefixed]))
         if span.events:
             look.append(frozenset(event.name for event in span.events) & self._events)
         look.extend([fulfils(test, span) for test in layout.asides])
@@ -175,7 +186,7 @@ class Looks:
         self.remembered += 1
 
     def _read(self, span: Span) -> Reading:
-        return Reading.of(self._index.matching(span), span.attributes.keys())
+        return Reading.of(self._index.matching(span), span)
 
     def _laid_out(self, keys: tuple[str, ...]) -> _Layout | None:
         """Return a new layout; None for a span that is too odd to be remembered."""
@@ -184,13 +195,8 @@ class Looks:
         self._remember_one_more()
         asked = [key for key in keys if key in self._asked_for]
         layout = self._layouts[keys] = _Layout(
-            compared=tuple(key for key in asked if key in self._compared),
+            compared=tuple((key, frozenset(self._compared[key])) for key in asked if key in self._compared),
             present=tuple(key for key in asked if key not in self._compared),
-            asides=(*self._asides, *(test for test in self._with_path if test.key in keys)),
+            asides=(*self._asides, *(test for test in self._found_out if test.key in keys)),
         )
         return layout
-
-
-def _is_whole_name(test: Test) -> bool:
-    """Tell whether a test wants a span's name to be one of a few."""
-    return test.subject is Subject.SPAN_NAME and test.operator in {Operator.EQUALS, Operator.IN, Operator.NOT_EQUALS} and not test.path

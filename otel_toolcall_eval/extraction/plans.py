@@ -1,21 +1,27 @@
 """What to look for on a span, put together once for all spans that look alike.
 
 Dialects name many places for each field, and a span has few of them. A plan holds the places that can hold something at all, of all
-the dialects that read the span, in the order in which they are asked.
+the dialects that read the span, in the order in which they are asked. What conditions on the span itself say is settled in it, too:
+what they compare is part of how a span looks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from otel_toolcall_eval.extraction.dialect import Decode, Match, Origin, Source, Step, Subject
+from otel_toolcall_eval.extraction.dialect import Decode, Origin, Source, Step
+from otel_toolcall_eval.extraction.matching import any_holds, holds
+from otel_toolcall_eval.model.tool_call import CallPhase
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from otel_toolcall_eval.extraction.dialect import Dialect, Test
-    from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
+    from otel_toolcall_eval.extraction.dialect import Dialect, Match
+    from otel_toolcall_eval.model.tool_call import CallKind
+    from otel_toolcall_eval.model.trace import Span
+
+_Fact = TypeVar("_Fact")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +51,10 @@ class Plan:
 
     Attributes:
         dialects: those that read the span; at least one.
-        told: kinds and phases that conditions on the span tell (``own``), or conditions on its children.
+        fails: a condition says that the call failed.
+        from_cache: a condition says that its result was kept from an earlier one.
+        kinds: what conditions on the children tell, the first that holds counts; then, without a condition, what is told anyway.
+        phases: likewise.
     """
 
     dialects: tuple[Dialect, ...]
@@ -58,17 +67,18 @@ class Plan:
     error_type: Places
     error_message: Places
     attempts: Places
-    error_when: tuple[Test | Match, ...]
-    cached_when: tuple[Test | Match, ...]
-    kinds: tuple[tuple[bool, CallKind, Match], ...]
-    phases: tuple[tuple[bool, CallPhase, Match], ...]
-    kind: CallKind | None
+    fails: bool
+    from_cache: bool
+    kinds: tuple[tuple[CallKind, Match | None], ...]
+    phases: tuple[tuple[CallPhase, Match | None], ...]
     alias_separators: tuple[tuple[str, ...], ...]
     nothing_means_empty: bool
 
     @classmethod
-    def of(cls, dialects: Sequence[Dialect], keys: Collection[str] | None = None) -> Plan:
-        """Put a plan together; ``keys`` are the attributes that the spans have, None if they are not known."""
+    def of(cls, dialects: Sequence[Dialect], span: Span) -> Plan:
+        """Put a plan together for all spans that look like this one."""
+        keys = span.attributes.keys()
+        kind = next((dialect.kind for dialect in dialects if dialect.kind is not None), None)
         return cls(
             dialects=tuple(dialects),
             families=tuple(dict.fromkeys(dialect.family for dialect in dialects)),
@@ -80,39 +90,36 @@ class Plan:
             error_type=places(dialects, "error_type", keys),
             error_message=places(dialects, "error_message", keys),
             attempts=places(dialects, "attempts", keys),
-            error_when=tuple(condition for dialect in dialects for condition in dialect.error_when if may_hold(condition, keys)),
-            cached_when=tuple(condition for dialect in dialects for condition in dialect.cached_when if may_hold(condition, keys)),
-            kinds=tuple(
-                (own, kind, match)
-                for dialect in dialects
-                for own, told in ((True, dialect.kind_when), (False, dialect.child_kind_when))
-                for kind, match in told
-                if not own or may_hold(match, keys)
-            ),
-            phases=tuple(
-                (own, phase, match)
-                for dialect in dialects
-                for own, told in ((True, dialect.phase_when), (False, dialect.child_phase_when))
-                for phase, match in told
-                if not own or may_hold(match, keys)
-            ),
-            kind=next((dialect.kind for dialect in dialects if dialect.kind is not None), None),
+            fails=any(any_holds(dialect.error_when, span) for dialect in dialects),
+            from_cache=any(any_holds(dialect.cached_when, span) for dialect in dialects),
+            kinds=tuple(_told([(dialect.kind_when, dialect.child_kind_when) for dialect in dialects], span, kind)),
+            phases=tuple(_told([(dialect.phase_when, dialect.child_phase_when) for dialect in dialects], span, CallPhase.EXECUTED)),
             alias_separators=tuple(dialect.alias_separators for dialect in dialects if dialect.alias_separators),
             nothing_means_empty=len(dialects) == 1 and dialects[0].nothing_means_empty,
         )
 
 
-def may_hold(condition: Test | Match, keys: Collection[str] | None) -> bool:
-    """Tell whether a span with the attributes ``keys`` may fulfil a condition; False is certain, and True without ``keys``.
+_Conditions: TypeAlias = "tuple[tuple[_Fact, Match], ...]"
 
-    Only an EXISTS that is turned around holds where there is no attribute; all other tests of it fail.
+
+def _told(
+    conditions: Sequence[tuple[_Conditions[_Fact], _Conditions[_Fact]]], span: Span, anyway: _Fact | None
+) -> Iterator[tuple[_Fact, Match | None]]:
+    """Yield the facts that conditions on a span's children may tell before one on the span itself does, then that one.
+
+    Args:
+        conditions: of each dialect in order: on the span itself, then on its children.
+        span: the conditions on it are settled.
+        anyway: what is so if no condition holds.
     """
-    if keys is None:
-        return True
-    if isinstance(condition, Match):
-        some = not condition.some or any(may_hold(inner, keys) for inner in condition.some)
-        return some and all(may_hold(inner, keys) for inner in condition.every)
-    return condition.subject is not Subject.ATTR or condition.key in keys or not condition.wanted
+    for own, of_children in conditions:
+        for fact, match in own:
+            if holds(match, span):
+                yield fact, None
+                return
+        yield from of_children
+    if anyway is not None:
+        yield anyway, None
 
 
 def places(dialects: Sequence[Dialect], field: str, keys: Collection[str] | None = None) -> Places:

@@ -37,6 +37,7 @@ class Readings:
         """Decide on each span; ``readings`` holds what dialects make of it by itself."""
         self._speakers: dict[bytes, Sequence[Dialect]] = {}
         self._readings = readings
+        self._tree = tree
         self._of: defaultdict[Role, dict[bytes, Sequence[Dialect]]] = defaultdict(dict)
         self.by_event: dict[bytes, Sequence[Dialect]] = {}
         for span in tree.top_down:
@@ -77,7 +78,7 @@ class Readings:
 
     def plan(self, span_id: bytes) -> Plan:
         """Return what is to be looked for on a span that stands for a call, a part of one or an agent."""
-        return self._readings[span_id].plan or Plan.of(self._speakers[span_id])
+        return self._readings[span_id].plan or Plan.of(self._speakers[span_id], self._tree.by_id[span_id])
 
     def role(self, span: Span) -> Role | None:
         """Return what a span is; None if no dialect knows it."""

@@ -123,7 +123,9 @@ def _by_time(span: Span) -> tuple[int, int, bytes]:
 def _rank(span: Span) -> tuple[int, int, int, str]:
     """Order copies of one span: later end first, then what else may differ, so that the choice does not hang on arrival."""
     attributes = sorted(span.attributes.items(), key=itemgetter(0))
-    rest = (span.name, span.parent_span_id, span.kind, span.status, span.status_message, attributes, span.events)
+    told = (span.name, span.parent_span_id, span.kind, span.status, span.status_message, attributes, span.events)
+    resource = sorted(span.resource.attributes.items(), key=itemgetter(0))
+    rest = (*told, span.scope, resource, span.flags, span.dropped_attributes, span.linked)
     try:
         text = repr(rest)
     except RecursionError:  # nested deeper than any dialect reads

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 
 from otel_toolcall_eval.extraction.span_tree import SpanTree
 from tests.extraction.spans import make, number_of, tree_of
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.model.trace import Span
 
 
 def _nested_value(depth: int) -> dict[str, object]:
@@ -70,8 +76,18 @@ def test_of_copies_the_one_that_ends_last_counts_in_any_order() -> None:
     assert SpanTree([early, late]).spans == SpanTree([late, early]).spans == [late]
 
 
-def test_copies_that_differ_only_in_a_value_are_told_apart_in_any_order() -> None:
-    one, other = make(1, attributes={"a": "x"}), make(1, attributes={"a": "y"})
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(make(1, attributes={"a": "x"}), make(1, attributes={"a": "y"}), id="value"),
+        pytest.param(make(1, scope="x"), make(1, scope="y"), id="scope"),
+        pytest.param(make(1, resource={"service.name": "x"}), make(1, resource={"service.name": "y"}), id="resource"),
+        pytest.param(make(1), replace(make(1), flags=1), id="flags"),
+        pytest.param(make(1), replace(make(1), dropped_attributes=1), id="dropped-attributes"),
+        pytest.param(make(1), replace(make(1), linked=True), id="linked"),
+    ],
+)
+def test_copies_that_differ_in_one_thing_only_are_told_apart_in_any_order(one: Span, other: Span) -> None:
     assert SpanTree([one, other]).spans == SpanTree([other, one]).spans
 
 
