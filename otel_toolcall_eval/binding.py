@@ -137,8 +137,9 @@ class Binder:
         names = set(bound.names)
         resources: dict[int, Resource] = {}
         for span in trace.spans:
-            names.update(_names_in(span.attributes))
-            resources.setdefault(id(span.resource), span.resource)
+            if CRITERIA_ATTRIBUTE in span.attributes:
+                names.update(_names_in(span.attributes))
+            resources[id(span.resource)] = span.resource
         for resource in resources.values():
             names.update(_names_in(resource.attributes))
         return _Facts(

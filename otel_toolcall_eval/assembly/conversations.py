@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 CONVERSATION_KEYS = ("gen_ai.conversation.id", "session.id")
 """Where the ID of a conversation stands, in the order in which they are tried. Origin: semantic conventions, OpenInference."""
 
+_KEYS = frozenset(CONVERSATION_KEYS)
+
 MAX_ID_CHARS = 255
 MAX_REMEMBERED = 10_000
 
 
 def conversation_of(trace: Trace) -> str | None:
     """Return the ID of the conversation that a trace belongs to: the root's, else that of the earliest span that has one."""
-    found = min(((_rank(span, trace.root), key) for span in trace.spans if (key := _conversation(span))), default=None)
+    telling = [span for span in trace.spans if not _KEYS.isdisjoint(span.attributes)]
+    found = min(((_rank(span, trace.root), key) for span in telling if (key := _conversation(span))), default=None)
     return found[1][:MAX_ID_CHARS] if found else None
 
 

@@ -28,19 +28,21 @@ class Agents:
         self.names: dict[bytes, str | None] = {span_id: text_of(tree.by_id[span_id], tree, plan.name) for span_id, plan in plans.items()}
         self.nearest: dict[bytes, bytes | None] = {}
         for span in tree.top_down:
-            parent = tree.parent(span)
-            if parent is None:
-                self.nearest[span.span_id] = None
-            elif parent.span_id in self.names:
-                self.nearest[span.span_id] = parent.span_id
-            else:
-                self.nearest[span.span_id] = self.nearest[parent.span_id]
+            parent = tree.parent_id(span)
+            self.nearest[span.span_id] = parent if parent is None or parent in self.names else self.nearest[parent]
+        self._paths: dict[bytes | None, tuple[str, ...]] = {None: ()}
         self.top = next((name for span in tree.top_down if (name := self.names.get(span.span_id))), None)
 
     def path(self, span: Span) -> tuple[str, ...]:
         """Return the names of the agents above a span, outermost first; one that is seen twice in a row counts once."""
+        nearest = self.nearest.get(span.span_id)
+        path = self._paths.get(nearest)
+        if path is None:
+            path = self._paths[nearest] = self._path(nearest)
+        return path
+
+    def _path(self, agent: bytes | None) -> tuple[str, ...]:
         names: list[str] = []
-        agent = self.nearest.get(span.span_id)
         while agent is not None:
             name = self.names[agent]
             if name is not None and (not names or names[-1] != name):

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 CONVERSATION_KEYS = ("gen_ai.conversation.id", "session.id")
 """Attributes that name the conversation, in the semantic conventions and in OpenInference; Strands has the second one too."""
 
+_KEYS = frozenset(CONVERSATION_KEYS)
+
 EVENT_KEYS = (*CONVERSATION_KEYS, "conversation.id")
 """The same for events and log records; the last one is Codex's."""
 
@@ -25,7 +27,7 @@ MAX_LENGTH = 1000
 def conversations_of(tree: SpanTree) -> Mapping[bytes, str]:
     """Return the conversation of each span that tells one, or that has a span above it that does. Cost: linear in the spans."""
     found: dict[bytes, str] = {}
-    if not any(key in span.attributes for span in tree.spans for key in CONVERSATION_KEYS):
+    if all(_KEYS.isdisjoint(span.attributes) for span in tree.spans):
         return found
     for span in tree.top_down:
         own = conversation_in(span.attributes, CONVERSATION_KEYS)

@@ -124,18 +124,15 @@ def _may_be_cut(text: str, decode: Decode) -> bool:
 
 def _marked(found: Found, text: str | None) -> Content | None:
     """Return the content of a value that a mark says is hidden or cut off; None if there is no mark."""
-    if not (text and _is_object(text) and not found.dialect.placeholders) and is_hidden(found.value, found.dialect):
+    if text is not None and text[-1:] == "}" and not found.cut and "redacted" not in found.dialect.placeholders:
+        return None  # as nearly all end, and no mark does
+    if is_hidden(found.value, found.dialect):
         return Content(state=ContentState.REDACTED, text=text)
     if found.cut:
         return _cut(text or "", text or "", found.source)
     if text is not None and _may_end_in_mark(text) and _CUT_MARK.search(text, max(0, len(text) - MAX_MARK_LENGTH)) is not None:
         return _cut(_CUT_MARK.sub("", text), text, found.source)
     return None
-
-
-def _is_object(text: str) -> bool:
-    """Tell whether a text looks like an object from its first letter to its last, as most arguments do: no mask of ours does."""
-    return text[0] == "{" and text[-1] == "}"
 
 
 def _may_end_in_mark(text: str) -> bool:

@@ -44,7 +44,7 @@ def _by_content_hint(calls: Sequence[Candidate], readings: Readings) -> Mapping[
     """
     told_by: defaultdict[str, list[tuple[bool, bool]]] = defaultdict(list)
     for call in calls:
-        hint = next((dialect.content_hint for dialect in readings.all_dialects(call.span.span_id) if dialect.content_hint), "")
+        hint = readings.content_hint(call.span.span_id)
         if hint:
             told_by[hint].append((call.arguments.is_there, call.output.is_there or call.status is CallStatus.ERROR))
     return told_by

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, ContentState
@@ -46,31 +47,35 @@ def mark_kinds(calls: Sequence[Candidate], tree: SpanTree, agents: Agents) -> No
     Cost: one search in the starts of the agents of that name for each call.
     """
     starts: defaultdict[str, list[int]] = defaultdict(list)
-    for span in tree.spans:
-        name = agents.names.get(span.span_id)
+    for span_id, name in agents.names.items():
         if name is not None:
-            starts[_plain(name)].append(span.start_unix_ns)
+            starts[_plain(name)].append(tree.by_id[span_id].start_unix_ns)
+    for begun in starts.values():
+        begun.sort()
     for call in calls:
         if call.name.startswith(HANDOFF_PREFIX) and _plain(call.name.removeprefix(HANDOFF_PREFIX)) in starts:
             call.kind = CallKind.CONTROL
         elif call.phase is CallPhase.EXECUTED and call.kind in {None, CallKind.FUNCTION}:
-            started = starts.get(_plain(call.name), [])
+            started = starts.get(_plain(call.name))
+            if started is None:
+                continue
             first = bisect_left(started, call.start_unix_ns)
             if first < len(started) and started[first] < call.end_unix_ns:
                 call.kind = CallKind.AGENT
 
 
+@lru_cache(maxsize=4096)
 def _plain(name: str) -> str:
     """Return a name without what differs between a tool's name and an agent's."""
     return _NO_WORD.sub("_", name.casefold()).strip("_")
 
 
-def mark_rejected(call: Candidate, *, failed: bool) -> None:
+def mark_rejected(call: Candidate) -> None:
     """Mark a call as rejected if what it failed with, or was answered with, says that the tool never ran.
 
-    Of calls that are not known to have ``failed``, only those that stand in messages are looked at: a tool may well return such a text.
+    Meant for calls that failed, or stand in messages: any other tool may well return such a text.
     """
-    if call.phase is not CallPhase.EXECUTED or not (failed or call.from_message):
+    if call.phase is not CallPhase.EXECUTED:
         return
     texts = [call.error_message or ""]
     content = call.output.content

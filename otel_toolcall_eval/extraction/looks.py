@@ -50,6 +50,7 @@ class Reading:
         by_event: those that read calls from its events.
         is_relevant: the span could matter to extraction.
         is_agent: an agent ran in the span.
+        content_hint: how content is switched on, if one of ``dialects`` tells; else empty.
         plan: what the speakers look for, if they stand for a call or an agent; None, too, if it hangs on the span above.
     """
 
@@ -59,6 +60,7 @@ class Reading:
     by_event: tuple[Dialect, ...]
     is_relevant: bool
     is_agent: bool
+    content_hint: str
     plan: Plan | None
 
     @classmethod
@@ -81,6 +83,7 @@ class Reading:
             by_event=by_event,
             is_relevant=any(dialect.role is not Role.IGNORE for dialect in asked),
             is_agent=first is Role.AGENT,
+            content_hint=next((dialect.content_hint for dialect in asked if dialect.content_hint), ""),
         )
 
 

@@ -62,6 +62,8 @@ class Merger:
         by_span: defaultdict[bytes, list[Candidate]] = defaultdict(list)
         for call in calls:
             by_span[call.span.span_id].append(call)
+        if not self._tree.has_children(by_span):
+            return
         above: dict[bytes, tuple[Candidate | None, bool]] = {}
         for span in self._tree.top_down:
             parent = self._tree.parent(span)
@@ -84,6 +86,9 @@ class Merger:
 
     def _merge_attempts(self, calls: Sequence[Candidate]) -> None:
         """Fold calls with one ID that follow each other under one agent into attempts of one call; the last one decides (rule 3)."""
+        call_ids = [call.call_id for call in calls if call.call_id is not None]
+        if len(set(call_ids)) == len(call_ids):
+            return
         by_id: defaultdict[tuple[str, object], list[Candidate]] = defaultdict(list)
         for call in calls:
             if call.call_id is not None and call.phase is CallPhase.EXECUTED:
@@ -118,6 +123,8 @@ def _merge_observers(calls: Sequence[Candidate], agents: Mapping[bytes, bytes | 
     A call is compared with those of its name and arguments that are still running when it starts. Nothing is decoded where
     one instrumentation alone knows the name, which is nearly always so.
     """
+    if len({call.span.scope.name for call in calls}) < 2:  # noqa: PLR2004 - it takes two to see one call
+        return
     by_name: defaultdict[str, list[Candidate]] = defaultdict(list)
     for call in calls:
         if call.phase is CallPhase.EXECUTED:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.candidate import Candidate, Recorded
 from otel_toolcall_eval.extraction.decoding import TooDeepError, decode_arguments, decode_output, plain, read_as
-from otel_toolcall_eval.extraction.dialect import Decode, Dialect, MessageSource
+from otel_toolcall_eval.extraction.dialect import Decode, Dialect, MessageSource, Origin, Step
 from otel_toolcall_eval.extraction.matching import at_path
 from otel_toolcall_eval.extraction.messages import MAX_CALLS, MESSAGE_SHAPES, MessageAnswer, MessageCall
 from otel_toolcall_eval.extraction.reading import Found, find_in
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span, Value
-
-_TELLING = ("tool", "function")
-"""Texts of which one occurs in every message that holds a call or an answer."""
 
 
 def calls_in(span: Span, tree: SpanTree, dialects: Sequence[Dialect], field: str) -> list[Candidate]:
@@ -66,20 +63,28 @@ def answer_output(answer: MessageAnswer, dialect: Dialect, source: MessageSource
 def _entries(span: Span, tree: SpanTree, dialect: Dialect, field: str) -> Iterator[tuple[MessageSource, list[MessageCall | MessageAnswer]]]:
     """Yield what each message source of a dialect holds."""
     for message in getattr(dialect, field):
+        source = message.source
+        if source.origin is Origin.ATTR and source.step is Step.SELF and not _may_tell(span.attributes.get(source.key)):
+            continue  # nearly every message: it asks for nothing
         entries: list[MessageCall | MessageAnswer] = []
         for value in find_in(span, tree, message.source):
             read = decoded(value, message)
-            if read is None:  # nearly every message: it asks for nothing
+            if read is None:
                 continue
             entries.extend(islice(MESSAGE_SHAPES[message.shape](read), MAX_CALLS - len(entries)))
         if entries:
             yield message, entries
 
 
+def _may_tell(value: Value) -> bool:
+    """Tell whether a message may hold a call or an answer. In text one of two words occurs, then."""
+    return value is not None and (not isinstance(value, str) or "tool" in value or "function" in value)
+
+
 def decoded(value: Value, message: MessageSource) -> Json:
     """Decode the text of messages."""
     if isinstance(value, str):
-        if not any(word in value for word in _TELLING):
+        if not _may_tell(value):
             return None
         return _narrowed(at_path(read_as(value, Decode.AUTO), message.source.path))
     try:

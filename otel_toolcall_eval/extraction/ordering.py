@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from operator import lt
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.tool_call import CallPhase
@@ -25,6 +26,9 @@ def in_order(calls: Sequence[Candidate], tree: SpanTree) -> list[Candidate]:
     first because it is the parent. Calls that start together and whose requests are known stand as the model asked for them:
     clocks that tick in milliseconds give the calls of one message one start, and which of them ended first says nothing.
     """
+    starts = [tree.start[call.span.span_id] for call in calls]
+    if all(map(lt, starts, starts[1:])):  # as most come
+        return list(calls)
     ranks = _ranks(calls, tree)
 
     def key(call: Candidate) -> tuple[int, tuple[int, int], int, int, int, list[tuple[bool, int, str]], bytes]:
@@ -50,7 +54,7 @@ def _natural(text: str) -> list[tuple[bool, int, str]]:
     return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in _DIGITS.split(text[:200])]
 
 
-def parallel_groups(calls: Sequence[Candidate], agents: Mapping[int, object], enclosing: Mapping[int, object]) -> Mapping[int, int]:
+def parallel_groups(calls: Sequence[Candidate], agents: Sequence[object], enclosing: Sequence[object]) -> Mapping[int, int]:
     """Return the group of each call that overlaps another one, by position in ``calls``, which are in order.
 
     Calls are compared only within one agent and below the same enclosing call, so never with their own ancestors. Intervals
@@ -58,6 +62,8 @@ def parallel_groups(calls: Sequence[Candidate], agents: Mapping[int, object], en
 
     ``agents`` and ``enclosing`` say, by position, what identifies each call's agent and the call around it.
     """
+    if _in_a_row(calls):
+        return {}
     lanes: defaultdict[object, list[int]] = defaultdict(list)
     for position, call in enumerate(calls):
         start, end = call.ran
@@ -78,3 +84,14 @@ def parallel_groups(calls: Sequence[Candidate], agents: Mapping[int, object], en
         clusters.append(cluster)
     overlapping = sorted(cluster for cluster in clusters if len(cluster) > 1)
     return {position: number for number, cluster in enumerate(overlapping) for position in cluster}
+
+
+def _in_a_row(calls: Sequence[Candidate]) -> bool:
+    """Tell whether each call began after all before it had ended, so that none overlap."""
+    until = 0
+    for call in calls:
+        start, end = call.ran
+        if start < until:
+            return False
+        until = max(end, start)
+    return True

@@ -29,6 +29,7 @@ class Readings:
     """The role of each span, and the dialects that speak for it; see ``Reading``.
 
     Attributes:
+        calls: IDs of the spans that stand for calls, or for parts of one.
         barriers: IDs of model and agent spans.
         by_event: the dialects that read calls from a span's events, for each span that has any.
     """
@@ -51,6 +52,7 @@ class Readings:
                 self._of[speakers[0].role][span_id] = speakers
             if reading.by_event:
                 self.by_event[span_id] = reading.by_event
+        self.calls = self._of[Role.TOOL].keys() | self._of[Role.PART].keys()
         self.barriers = frozenset((*self._of[Role.MODEL], *self._of[Role.AGENT]))
 
     def _role_of(self, span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> Role:
@@ -65,6 +67,10 @@ class Readings:
     def all_dialects(self, span_id: bytes) -> Sequence[Dialect]:
         """Return all dialects that match a span and were not superseded."""
         return self._readings[span_id].dialects
+
+    def content_hint(self, span_id: bytes) -> str:
+        """Return how content is switched on for a span's producer; empty if no dialect that matches it knows."""
+        return self._readings[span_id].content_hint
 
     @property
     def seen(self) -> Mapping[str, Dialect]:

@@ -42,6 +42,9 @@ class RequestJoiner:
     def join(self, calls: Sequence[Candidate]) -> list[Candidate]:
         """Return the calls and, after them, the requests that nothing shows to have run, and the calls that only answers show."""
         requests = [request for span, dialects in self._models for request in calls_in(span, self._tree, dialects, "requests_from")]
+        if not requests:
+            self._answer(calls)
+            return list(calls)
         requests = _without_repeats(requests, self._agents)
         unclaimed = _Unclaimed(calls, self._agents)
         left: list[Candidate] = []

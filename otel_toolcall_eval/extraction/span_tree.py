@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from otel_toolcall_eval.values.equality import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from otel_toolcall_eval.model.tool_call import Json
     from otel_toolcall_eval.model.trace import Resource, Span
@@ -36,10 +36,11 @@ class SpanTree:
             if parent is not None and parent != span.span_id and parent in self.by_id:
                 self._parent[span.span_id] = parent
         self._cut_rings()
+        roots: list[Span] = []
         for span in self.spans:
-            if span.span_id in self._parent:
-                self._children[self._parent[span.span_id]].append(span)
-        self.roots: Sequence[Span] = [span for span in self.spans if span.span_id not in self._parent]
+            above = self._parent.get(span.span_id)
+            (roots if above is None else self._children[above]).append(span)
+        self.roots: Sequence[Span] = roots
         self.depth: dict[bytes, int] = {}
         self.start: dict[bytes, int] = {}
         self.tie: dict[bytes, int] = {}
@@ -74,21 +75,36 @@ class SpanTree:
         while pending:
             span = pending.pop()
             self.top_down.append(span)
-            key, parent = span.span_id, self._parent.get(span.span_id)
-            self.depth[key] = 0 if parent is None else self.depth[parent] + 1
-            start, end = span.start_unix_ns + shift.get(key, 0), span.end_unix_ns + shift.get(key, 0)
-            self.start[key] = start if parent is None else max(start, self.start[parent])
-            self.tie[key] = end
-            if parent is not None and self.start[parent] == self.start[key]:
-                self.tie[key] = max(end, self.tie[parent])
-            children = self._children.get(key, ())
-            shift.update(_shifts(span, shift.get(key, 0), self.start[key], children))
-            pending.extend(reversed(children))
+            key, start, end = span.span_id, span.start_unix_ns, span.end_unix_ns
+            moved = shift.get(key, 0)
+            if moved:
+                start, end = start + moved, end + moved
+            parent = self._parent.get(key)
+            if parent is None:
+                self.depth[key] = 0
+            else:
+                self.depth[key] = self.depth[parent] + 1
+                begun = self.start[parent]
+                if start <= begun:
+                    start, end = begun, max(end, self.tie[parent])
+            self.start[key], self.tie[key] = start, end
+            if key in self._children:
+                children = self._children[key]
+                shift.update(_shifts(span, moved, start, children))
+                pending.extend(reversed(children))
 
     def parent(self, span: Span) -> Span | None:
         """Return the parent, if it is in the trace."""
         parent = self._parent.get(span.span_id)
         return None if parent is None else self.by_id[parent]
+
+    def parent_id(self, span: Span) -> bytes | None:
+        """Return the parent's ID, if the parent is in the trace."""
+        return self._parent.get(span.span_id)
+
+    def has_children(self, span_ids: Iterable[bytes]) -> bool:
+        """Tell whether any of these spans has any."""
+        return not self._children.keys().isdisjoint(span_ids)
 
     def children(self, span: Span) -> Sequence[Span]:
         """Return the children in order of time."""
@@ -98,14 +114,15 @@ class SpanTree:
 def _shifts(span: Span, shift: int, start: int, children: Sequence[Span]) -> Mapping[bytes, int]:
     """Return by how much children are moved in time: with their parent, and those of another process until none starts before it.
 
-    Resources are compared by what they say: the same process has another object in each request.
+    ``children`` stand in order of time; there is one at least. Resources are compared by what they say: the same process has another
+    object in each request.
     """
-    if not shift and all(child.start_unix_ns >= start for child in children):
+    if not shift and children[0].start_unix_ns >= start:
         return {}
     own = _process(span.resource)
     shifts: dict[bytes, int] = {}
     by_process: dict[Hashable, int] = {own: shift}
-    for child in children:  # in order of time, so the first of each other process is its earliest
+    for child in children:  # the first of each other process is its earliest
         process = own if child.resource is span.resource else _process(child.resource)
         shifts[child.span_id] = by_process.setdefault(process, max(0, start - child.start_unix_ns))
     return shifts

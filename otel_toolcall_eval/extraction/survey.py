@@ -22,7 +22,7 @@ from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Evidence, E
 from otel_toolcall_eval.model.tool_call_draft import ToolCallDraft
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from otel_toolcall_eval.extraction.candidate import Candidate
     from otel_toolcall_eval.extraction.looks import Reading
@@ -77,7 +77,8 @@ class Survey:
         Cost: linear in the spans, apart from sorting them; arguments are decoded where two spans may show one call.
         """
         tree, readings, agents = self.tree, self.readings, self.agents
-        calls = [call for span in tree.spans for call in _read(span, tree, readings)]
+        shown_by = readings.calls
+        calls = [call for span in tree.spans if span.span_id in shown_by for call in _read(span, tree, readings)]
         if readings.by_event:
             shown = (call for span in tree.spans for call in calls_by_event(span, readings.by_event.get(span.span_id, ())))
             calls = with_events(calls, list(shown))
@@ -86,7 +87,8 @@ class Survey:
         calls = joiner.join(calls)
         mark_kinds(calls, tree, agents)
         for call in calls:
-            mark_rejected(call, failed=call.status is CallStatus.ERROR)
+            if call.from_message or call.status is CallStatus.ERROR:
+                mark_rejected(call)
         calls = in_order(calls, tree)
         hints, doubts = told(calls, readings)
         return Extraction(
@@ -98,21 +100,21 @@ class Survey:
 
 
 def _read(span: Span, tree: SpanTree, readings: Readings) -> Sequence[Candidate]:
-    """Read the calls that a span itself shows."""
-    dialects, role = readings.dialects(span), readings.role(span)
-    if role is Role.TOOL and dialects[0].calls_from:
+    """Read the calls that a span itself shows, which stands for calls or for a part of one."""
+    dialects = readings.dialects(span)
+    if dialects[0].role is Role.TOOL and dialects[0].calls_from:
         batch = calls_in(span, tree, dialects, "calls_from")
         for one in batch:
             one.evidence = Evidence.SPAN
         return batch
-    call = read_call(span, tree, readings.plan(span.span_id)) if role in {Role.TOOL, Role.PART} else None
+    call = read_call(span, tree, readings.plan(span.span_id))
     return () if call is None else (call,)
 
 
 def _finished(calls: Sequence[Candidate], tree: SpanTree, agents: Agents) -> tuple[ToolCall, ...]:
     """Turn candidates, in order, into calls."""
     paths = [agents.path(call.span) for call in calls]
-    owners = {index: call.own_agent or agents.nearest.get(call.span.span_id) for index, call in enumerate(calls)}
+    owners = [call.own_agent or agents.nearest.get(call.span.span_id) for call in calls]
     conversations = conversations_of(tree)
     groups = parallel_groups(calls, owners, _enclosing(calls, tree))
     return tuple(
@@ -120,7 +122,7 @@ def _finished(calls: Sequence[Candidate], tree: SpanTree, agents: Agents) -> tup
             call,
             path,
             group=groups.get(index),
-            merged=_provenance(call, tree),
+            merged=_provenance(call, tree) if call.merged else (),
             conversation_id=call.conversation_id or conversations.get(call.span.span_id),
         )
         for index, (call, path) in enumerate(zip(calls, paths, strict=True))
@@ -169,20 +171,17 @@ def _call(
 
 def _provenance(call: Candidate, tree: SpanTree) -> tuple[bytes, ...]:
     """Return the other spans that showed a call, in order of time."""
-    if not call.merged:
-        return ()
     others = dict.fromkeys(span_id for span_id in call.merged if span_id != call.span.span_id)
     return tuple(sorted(others, key=lambda span_id: (tree.start[span_id], tree.depth[span_id], tree.tie[span_id], span_id)))
 
 
-def _enclosing(calls: Sequence[Candidate], tree: SpanTree) -> Mapping[int, bytes | None]:
-    """Return the span of the nearest call above each call, by position. Cost: linear in the trace."""
+def _enclosing(calls: Sequence[Candidate], tree: SpanTree) -> Sequence[bytes | None]:
+    """Return the span of the nearest call above each call. Cost: linear in the trace."""
     own = {call.span.span_id for call in calls}
+    if not tree.has_children(own):
+        return (None,) * len(calls)
     around: dict[bytes, bytes | None] = {}
     for span in tree.top_down:
-        parent = tree.parent(span)
-        if parent is None:
-            around[span.span_id] = None
-        else:
-            around[span.span_id] = parent.span_id if parent.span_id in own else around[parent.span_id]
-    return {index: around[call.span.span_id] for index, call in enumerate(calls)}
+        parent = tree.parent_id(span)
+        around[span.span_id] = parent if parent is None or parent in own else around[parent]
+    return [around[call.span.span_id] for call in calls]

@@ -28,11 +28,12 @@ ROOT = Path(__file__).resolve().parents[2]
         pytest.param("wide_traces", 1, "plain", id="two-thousand-spans-a-trace"),
     ],
 )
-def test_estimate_is_within_a_tenth_of_the_measured_growth(shape: str, traces: int, how: str) -> None:
+def test_estimate_keeps_to_the_measured_growth(shape: str, traces: int, how: str) -> None:
+    """Never a tenth too low; up to three twentieths too high, since short texts that recur are one object and count for each span."""
     command = [sys.executable, "-m", "tests.assembly.growth", shape, str(traces), f"{how},traced"]
     measured = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
     assert measured["open"] == traces
-    assert measured["estimate"] == pytest.approx(measured["traced"], rel=0.1)
+    assert measured["traced"] * 0.9 <= measured["estimate"] <= measured["traced"] * 1.15
 
 
 def test_ten_spans_of_a_waiting_trace_fit_a_hundred_thousand_times_into_the_default_limit() -> None:
