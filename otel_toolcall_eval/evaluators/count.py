@@ -104,9 +104,8 @@ class CountEvaluator:
 
         Cost: linear in the number of expectations, and in that of calls for the log's index.
         """
-        actual = [
-            len(log.calls) if wanted.tool == EVERY_TOOL else len(log.by_name.get(wanted.tool, ())) for wanted in criteria.expectations
-        ]
+        by_name = log.by_name
+        actual = [len(log.calls) if wanted.tool == EVERY_TOOL else len(by_name.get(wanted.tool, ())) for wanted in criteria.expectations]
         held = [_holds(wanted, count) for wanted, count in zip(criteria.expectations, actual, strict=True)]
         total = len(held)
         lowest = highest = sum(held)

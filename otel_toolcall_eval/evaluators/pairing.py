@@ -105,8 +105,9 @@ class Candidates:
         turns: dict[str, Sequence[int]] = {}
         by_tool = {}
         total = 0
+        by_name = log.by_name
         for name in wanted.names:
-            turn = [places.setdefault(position, len(places)) for position in log.by_name.get(name, ())]
+            turn = [places.setdefault(position, len(places)) for position in by_name.get(name, ())]
             members = 0
             for place in turn:
                 members |= 1 << place

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.decoding import Decoded, decode_arguments, decode_output
@@ -16,22 +15,19 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Span, Value
 
 
-class Recorded:
-    """Arguments or an output of a candidate, decoded when someone asks.
+class Recorded(Payload):
+    """Arguments or an output of a candidate, which become those of the call. Decoded when someone asks."""
 
-    The payload that goes into the ToolCall shares the decoded value, so nothing is decoded twice.
-    """
-
-    __slots__ = ("_content", "_decoded", "_others", "found", "is_arguments", "nothing_means_empty")
+    __slots__ = ("_decoded", "_others", "found", "is_arguments", "nothing_means_empty")
 
     def __init__(self, found: Found | None, *, is_arguments: bool, nothing_means_empty: bool = False) -> None:
-        """Keep what was found."""
+        """Keep what was found. Of ``Payload``'s slots only that of the content is used."""
         self.found = found
         self.is_arguments = is_arguments
         self.nothing_means_empty = nothing_means_empty
         self._decoded: Decoded | None = None
         self._content: Content | None = None
-        self._others: list[Recorded] = []
+        self._others: Sequence[Recorded] = ()
 
     @classmethod
     def among(cls, founds: Sequence[Found], *, is_arguments: bool, nothing_means_empty: bool = False) -> Recorded:
@@ -42,7 +38,7 @@ class Recorded:
         return first
 
     @classmethod
-    def of(cls, content: Content, *, is_arguments: bool) -> Recorded:
+    def known(cls, content: Content, *, is_arguments: bool) -> Recorded:
         """Wrap content that is decoded already."""
         recorded = cls(None, is_arguments=is_arguments)
         recorded._decoded = Decoded(content=content)
@@ -50,8 +46,13 @@ class Recorded:
 
     def also(self, other: Recorded) -> None:
         """Fall back on what another span recorded of the same call, where this one has nothing whole."""
-        self._others.append(other)
+        self._others = (*self._others, other)
         self._content = None
+
+    @property
+    def recorded(self) -> Value:
+        """Return what this span itself has."""
+        return None if self.found is None else self.found.value
 
     @property
     def decoded(self) -> Decoded:
@@ -87,17 +88,6 @@ class Recorded:
         if self._decoded is None and (self.found is None or not self.found.source.path):
             return self.found is not None
         return self.decoded.content.state is not ContentState.ABSENT and (self.found is not None or not self.nothing_means_empty)
-
-    def payload(self) -> Payload:
-        """Return the lazy payload of the ToolCall."""
-        if self._content is not None:
-            return Payload.of(self._content)
-        return Payload(self.found.value if self.found else None, partial(_content_of, self))
-
-
-def _content_of(recorded: Recorded, _value: Value) -> Content:
-    """Decode on behalf of a payload."""
-    return recorded.content
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

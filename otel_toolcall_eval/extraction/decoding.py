@@ -231,7 +231,7 @@ def _read_layer(text: str) -> Json:
         return None
     if start == '"':
         return read if isinstance(read, str) else None
-    return read if isinstance(read, (Mapping, list, tuple)) else None
+    return read if isinstance(read, (dict, list, tuple)) else None
 
 
 def unwrap(value: Json, shapes: Sequence[str], names: Sequence[str] = ()) -> tuple[Json, tuple[Unwrapped, ...]]:

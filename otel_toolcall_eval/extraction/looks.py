@@ -179,7 +179,8 @@ class Looks:
             look.append(tuple([fulfils(test, span) for test in self._prefixed]))
         if span.events:
             look.append(frozenset(event.name for event in span.events) & self._events)
-        look.extend([fulfils(test, span) for test in layout.asides])
+        if layout.asides:
+            look.extend([fulfils(test, span) for test in layout.asides])
         return tuple(look)
 
     def _remember_one_more(self) -> None:

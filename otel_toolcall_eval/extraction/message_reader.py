@@ -104,10 +104,10 @@ def _recorded(value: Json, source: MessageSource, dialect: Dialect, *, is_argume
         found = Found(value=value, source=source.inner(), dialect=dialect)
         return Recorded(found, is_arguments=is_arguments)
     if value is None and not is_arguments:
-        return Recorded.of(Content(state=ContentState.FULL), is_arguments=False)
+        return Recorded.known(Content(state=ContentState.FULL), is_arguments=False)
     found = Found(value=_as_value(value), source=source.inner(), dialect=dialect)
     content = (decode_arguments(found) if is_arguments else decode_output(found)).content
-    return Recorded.of(content, is_arguments=is_arguments)
+    return Recorded.known(content, is_arguments=is_arguments)
 
 
 def _as_value(value: Json) -> Value:

@@ -141,8 +141,8 @@ def _call(
     call.kind = found.kind or CallKind.FUNCTION
     call.phase = found.phase
     call.call_id = found.call_id
-    call.arguments = found.arguments.payload()
-    call.output = found.output.payload()
+    call.arguments = found.arguments
+    call.output = found.output
     call.status = found.status
     call.status_from = found.status_from
     call.error_type = found.error_type

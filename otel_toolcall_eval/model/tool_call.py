@@ -57,20 +57,23 @@ class Payload:
     Owned by the worker's thread.
     """
 
-    __slots__ = ("_content", "_decode", "recorded")
+    __slots__ = ("_content", "_decode", "_recorded")
 
     def __init__(self, recorded: Value, decode: Callable[[Value], Content]) -> None:
         """Keep ``recorded`` until someone asks for its content."""
-        self.recorded = recorded
+        self._recorded = recorded
         self._decode = decode
         self._content: Content | None = None
 
     @classmethod
     def of(cls, content: Content) -> Payload:
         """Wrap content that is decoded already."""
-        payload = cls(content.text, lambda _: content)
-        payload._content = content
-        return payload
+        return Payload(content.text, lambda _: content)
+
+    @property
+    def recorded(self) -> Value:
+        """Return what the call's own span has, as it stands there; None, too, if that is nothing."""
+        return self._recorded
 
     @property
     def content(self) -> Content:
