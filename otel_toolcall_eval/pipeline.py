@@ -234,7 +234,7 @@ class Pipeline:
         bound = self._bound.of(trace)
         revision = trace.revision if earlier is None else earlier.revision + 1
         bound = bound if earlier is None else earlier.bound.plus(bound)
-        report = self.judge(replace(trace, revision=revision), bound=bound)
+        report = self.judge(trace if revision == trace.revision else replace(trace, revision=revision), bound=bound)
         given = Given(revision=revision, said=said_in(report), bound=bound)
         if earlier is not None and given.said == earlier.said:
             self.logs.decide(trace, unbound=report.unbound)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from otel_toolcall_eval.assembly.span_kinds import NO_CONDITION, RootCondition
 from otel_toolcall_eval.model.trace import Doubt, Trigger
@@ -48,27 +49,48 @@ class CompletionPolicy:
 IN_PROCESS_POLICY = CompletionPolicy(wait_after_root_ns=0, wait_after_root_max_ns=30 * SECOND_NS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a trace has come. All times are arrival times.
+class Progress(Protocol):
+    """How far a trace has come. All times are arrival times."""
 
-    Attributes:
-        root_ns: arrival of the first root; None if there is none yet.
-        orphans: a span's parent is unknown and not flagged as remote, so something is missing.
-        open_spans: local spans that have started and not ended; always 0 in the sidecar.
-        truncated: spans were left out to stay within bounds.
-        lost: spans that belong to it were given up before.
-        damaged: spans that belong to it could not be read back from the journal.
-    """
+    @property
+    def first_ns(self) -> int:
+        """Return when the first span came."""
+        ...
 
-    first_ns: int
-    last_ns: int
-    root_ns: int | None
-    orphans: bool
-    open_spans: int
-    truncated: bool = False
-    lost: bool = False
-    damaged: bool = False
+    @property
+    def last_ns(self) -> int:
+        """Return when the last span came."""
+        ...
+
+    @property
+    def root_ns(self) -> int | None:
+        """Return when the first root came; None if there is none yet."""
+        ...
+
+    @property
+    def orphans(self) -> bool:
+        """True if a span's parent is unknown and not flagged as remote, so that something is missing."""
+        ...
+
+    @property
+    def open_spans(self) -> int:
+        """Return how many local spans have started and not ended; always 0 in the sidecar."""
+        ...
+
+    @property
+    def truncated(self) -> bool:
+        """True if spans were left out to stay within bounds."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """True if spans that belong to it were given up before."""
+        ...
+
+    @property
+    def damaged(self) -> bool:
+        """True if spans that belong to it could not be read back from the journal."""
+        ...
 
 
 def due(progress: Progress, policy: CompletionPolicy) -> tuple[int, Trigger]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.completion import Progress, doubts
+from otel_toolcall_eval.assembly.completion import doubts
 from otel_toolcall_eval.assembly.packing import PackedSpans
 from otel_toolcall_eval.assembly.span_kinds import EVERY_SPAN_MATTERS, by_parent
 from otel_toolcall_eval.model.trace import Trace, Trigger
@@ -143,7 +143,7 @@ class OpenTrace:
             return Arrival.DROPPED
         self._relevant += relevant
         self.news |= relevant or self.awaits(span.span_id) or (self.root_ns is None and is_root)
-        self._keep(span)
+        self._keep(span, is_root=is_root)
         return Arrival.KEPT
 
     def take(self, span_ids: Collection[bytes]) -> list[Span]:
@@ -162,18 +162,10 @@ class OpenTrace:
             return span_id not in (spans := self.spans) and any(span.parent_span_id == span_id for span in spans.values())
         return self._awaited is not None and span_id in self._awaited
 
-    def progress(self) -> Progress:
-        """Return how far the trace has come."""
-        return Progress(
-            first_ns=self.first_ns,
-            last_ns=self.last_ns,
-            root_ns=self.root_ns,
-            orphans=self.outside or (bool(self._awaited) if self._packed is None else self._packed_orphans),
-            open_spans=self.open_spans,
-            truncated=self.truncated,
-            lost=self.lost,
-            damaged=self.damaged,
-        )
+    @property
+    def orphans(self) -> bool:
+        """True if a span's parent has not come, so that something is missing."""
+        return self.outside or (bool(self._awaited) if self._packed is None else self._packed_orphans)
 
     def close(self, trigger: Trigger, *, now_ns: int) -> Trace:
         """Return the trace as it stands."""
@@ -183,7 +175,7 @@ class OpenTrace:
             spans=tuple(spans.values()),
             root=judged_root(spans.values(), self._kinds.is_root) if self.unit_span_id is None else spans.get(self.unit_span_id),
             trigger=trigger,
-            doubts=doubts(self.progress(), trigger),
+            doubts=doubts(self, trigger),
             revision=self.revisions,
             note=self.note,
             decided_after_ns=now_ns - (self.first_ns if self.root_ns is None else self.root_ns),
@@ -198,7 +190,7 @@ class OpenTrace:
     def _weigh(self) -> None:
         self.size_bytes = TRACE_BYTES + sum(SPAN_SLOT_BYTES + span.size_bytes for span in self._spans.values())
         for span in self._spans.values():
-            self._await_parent(span)
+            self._await_parent(span, is_root=self._kinds.is_root(span))
 
     def _settle(self, known: Span, span: Span, *, relevant: bool) -> Arrival:
         """Decide between two copies by what they say, never by which came first."""
@@ -208,20 +200,20 @@ class OpenTrace:
             self._relevant += relevant - self._kinds.is_relevant(known)
             self.news |= relevant or self._kinds.is_relevant(known)
             self._forget(known)
-            self._keep(span)
+            self._keep(span, is_root=self._kinds.is_root(span))
         return Arrival.CONFLICT
 
-    def _keep(self, span: Span) -> None:
-        if self.root_ns is None and (self._kinds.is_root(span) or span.span_id == self.unit_span_id):
+    def _keep(self, span: Span, *, is_root: bool) -> None:
+        if self.root_ns is None and (is_root or span.span_id == self.unit_span_id):
             self.root_ns = self.last_ns
         self._spans[span.span_id] = span
         self.size_bytes += SPAN_SLOT_BYTES + span.size_bytes
         if self._awaited is not None:
             self._awaited.pop(span.span_id, None)
-        self._await_parent(span)
+        self._await_parent(span, is_root=is_root)
 
-    def _await_parent(self, span: Span) -> None:
-        parent = self._missing_parent(span)
+    def _await_parent(self, span: Span, *, is_root: bool) -> None:
+        parent = None if is_root else self._missing_parent(span)
         if parent is not None:
             if self._awaited is None:
                 self._awaited = {}
@@ -229,7 +221,7 @@ class OpenTrace:
 
     def _forget(self, span: Span) -> None:
         self.size_bytes -= SPAN_SLOT_BYTES + span.size_bytes
-        parent = self._missing_parent(span)
+        parent = None if self._kinds.is_root(span) else self._missing_parent(span)
         del self._spans[span.span_id]
         if parent is not None and self._awaited is not None:
             self._awaited[parent] -= 1
@@ -237,10 +229,9 @@ class OpenTrace:
                 del self._awaited[parent]
 
     def _missing_parent(self, span: Span) -> bytes | None:
+        """Return the ID of the parent of a span that is no root, if that has not come."""
         parent = span.parent_span_id
-        if parent is None or parent in self._spans or parent == self.above or self._kinds.is_root(span):
-            return None
-        return parent
+        return None if parent in self._spans or parent == self.above else parent
 
 
 def judged_root(spans: Iterable[Span], is_root: Callable[[Span], bool] = by_parent) -> Span | None:

@@ -192,7 +192,7 @@ class TraceBuffer:
     def _due(self, trace: OpenTrace) -> tuple[int, Trigger]:
         if self._units is not None and trace.pending is not None:
             return self._units.due(trace)
-        return due(trace.progress(), self._policy)
+        return due(trace, self._policy)
 
     def _add(self, span: Span, now_ns: int, result: AddResult) -> None:
         relevant = self._kinds.is_relevant(span)

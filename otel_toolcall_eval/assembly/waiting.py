@@ -106,14 +106,13 @@ def waiting_of(
 
 
 def _waiting(trace: OpenTrace, due: tuple[int, Trigger], now_ns: int) -> WaitingTrace:
-    progress = trace.progress()
     agents = 0 if trace.pending is None else len(trace.pending.arrived)
-    root_seen = progress.root_ns is not None or bool(agents)
+    root_seen = trace.root_ns is not None or bool(agents)
     if not root_seen:
         waits_for = "its root span"
-    elif progress.open_spans:
+    elif trace.open_spans:
         waits_for = "spans that are open in this process"
-    elif progress.orphans:
+    elif trace.orphans:
         waits_for = "the parents of some spans"
     else:
         waits_for = "quiet"
@@ -128,7 +127,6 @@ def _decided(trace: OpenTrace, now_ns: int) -> WaitingTrace:
 
 def _picture(trace: OpenTrace, state: str, waits_for: str, due: tuple[int, Trigger | None], now_ns: int) -> WaitingTrace:
     until_ns, trigger = due
-    progress = trace.progress()
     return WaitingTrace(
         trace_id=trace.trace_id,
         unit_span_id=trace.unit_span_id,
@@ -139,10 +137,10 @@ def _picture(trace: OpenTrace, state: str, waits_for: str, due: tuple[int, Trigg
         age_seconds=(now_ns - trace.first_ns) / 1e9,
         spans=len(trace),
         size_bytes=trace.size_bytes,
-        root_seen=progress.root_ns is not None,
-        orphans=progress.orphans,
-        open_spans=progress.open_spans,
+        root_seen=trace.root_ns is not None,
+        orphans=trace.orphans,
+        open_spans=trace.open_spans,
         agents=0 if trace.pending is None else len(trace.pending.arrived),
-        truncated=progress.truncated,
+        truncated=trace.truncated,
         revisions=trace.revisions,
     )

@@ -15,6 +15,7 @@ Attributes: TypeAlias = Mapping[str, Value]
 # opentelemetry-proto, trace.proto, SpanFlags: bit 8 says that bit 9 is known; bit 9, that the parent is in another process.
 FLAG_PARENT_LOCALITY_KNOWN = 0x100
 FLAG_PARENT_IS_REMOTE = 0x200
+_PARENT_IN_ANOTHER_PROCESS = FLAG_PARENT_LOCALITY_KNOWN | FLAG_PARENT_IS_REMOTE
 
 
 class StatusCode(IntEnum):
@@ -98,7 +99,7 @@ class Span:
     @property
     def is_root(self) -> bool:
         """True for a span without a parent, and for the first span of its process in a trace."""
-        return self.parent_span_id is None or self.parent_is_remote is True
+        return self.parent_span_id is None or self.flags & _PARENT_IN_ANOTHER_PROCESS == _PARENT_IN_ANOTHER_PROCESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
