@@ -158,5 +158,5 @@ def included(extraction: Extraction, include: Include) -> tuple[ToolCall, ...]:
 
 def evaluation_id(trace: Trace, criteria_set: CriteriaSet, check: Check) -> str:
     """Return 32 hex digits: the same for the same trace or unit of it, criteria version, evaluator and revision."""
-    parts = (trace.key.hex(), criteria_set.name, criteria_set.version, check.evaluator, str(trace.revision))
-    return hashlib.sha256("\x1f".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
+    text = f"{trace.key.hex()}\x1f{criteria_set.name}\x1f{criteria_set.version}\x1f{check.evaluator}\x1f{trace.revision}"
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]

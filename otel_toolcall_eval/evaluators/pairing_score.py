@@ -96,6 +96,8 @@ class PairingJustification(ABC):
         """Return, for instance, ``2 of 3 expected arguments match; fetch_user_0: $.user_id differs``."""
         partners = self._pairing.partners
         told = [f"{self._pairing.matched} of {len(partners)} expected {self.noun} match"]
+        if self._pairing.matched == len(partners):
+            return told[0]
         unmatched = [position for position, partner in enumerate(partners) if partner == UNMATCHED]
         calls = self._calls()
         told += [
