@@ -93,15 +93,19 @@ class JudgedCalls:
         self._extraction = extraction
         self._clocks = clocks
         self._logs: dict[Include, CallLog] = {}
+        self._seen_last: tuple[Include | None, CallLog] = None, CallLog(calls=())
 
     def seen_by(self, include: Include) -> CallLog:
         """Return the calls that criteria of this reach judge."""
+        if include is self._seen_last[0]:  # as nearly always: spared the hash of two sets
+            return self._seen_last[1]
         log = self._logs.get(include)
         if log is None:
             calls = included(self._extraction, include)
             numbers = tuple(self._clocks.get(call.span_id, -1) for call in calls) if self._clocks else ()
             log = CallLog(calls=calls, open_ended=bool(self.doubts), clocks=numbers if len(set(numbers)) > 1 else ())
             self._logs[include] = log
+        self._seen_last = include, log
         return log
 
 
@@ -159,4 +163,4 @@ def included(extraction: Extraction, include: Include) -> tuple[ToolCall, ...]:
 def evaluation_id(trace: Trace, criteria_set: CriteriaSet, check: Check) -> str:
     """Return 32 hex digits: the same for the same trace or unit of it, criteria version, evaluator and revision."""
     text = f"{trace.key.hex()}\x1f{criteria_set.name}\x1f{criteria_set.version}\x1f{check.evaluator}\x1f{trace.revision}"
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()  # a third of what SHA-256 takes to begin

@@ -123,6 +123,10 @@ class Include:
     phases: frozenset[CallPhase] = JUDGED_PHASES
 
 
+JUDGED_CALLS = Include()
+"""What is judged unless criteria say otherwise. One object, so that a glance tells checks that see the same calls."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One evaluator with its criteria.
@@ -137,7 +141,7 @@ class Check:
     evaluator_id: str
     criteria: Criteria
     pass_threshold: float = 1.0
-    include: Include = field(default_factory=Include)
+    include: Include = JUDGED_CALLS
 
 
 class Reach(StrEnum):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, cast
 from pydantic import Field
 
 from otel_toolcall_eval.model.criteria import (
+    JUDGED_CALLS,
     JUDGED_KINDS,
     JUDGED_PHASES,
     ArgsCriteria,
@@ -107,7 +108,8 @@ class IncludeShape(Shape):
 
     def build(self) -> Include:
         """Return it in our own form."""
-        return Include(kinds=self.kinds, phases=self.phases)
+        include = Include(kinds=self.kinds, phases=self.phases)
+        return JUDGED_CALLS if include == JUDGED_CALLS else include
 
 
 class CriteriaReader(Protocol):
