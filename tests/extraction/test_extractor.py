@@ -138,7 +138,8 @@ def test_the_agents_above_a_call_are_named_outermost_first_and_once() -> None:
 def test_the_top_agent_is_the_outermost_or_earliest() -> None:
     extractor = default_extractor()
     assert extractor.survey([agent(3, "late", start=9), agent(2, "inner", parent=1, start=1), agent(1, "top")]).top_agent == "top"
-    assert extractor.survey([executed()]).top_agent is None
+    alone = extractor.survey([executed()])
+    assert alone.top_agent is alone.top_agent is None
     assert extractor.survey([]).top_agent is None
 
 

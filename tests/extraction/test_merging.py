@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.extraction.sameness import bare_name, same_tool
-from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, ContentState
+from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, CallStatus, ContentState
 from otel_toolcall_eval.model.trace import StatusCode
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.extraction.spans import agent, chat, executed, make, number_of, read, shown
@@ -196,3 +196,9 @@ def test_huge_and_odd_numbers_are_compared_by_value() -> None:
     calls = _siblings({"arguments": f'{{"n": {huge}, "x": 1.0, "y": [true]}}'}, {"arguments": f'{{"n": {huge}, "x": 1, "y": [true]}}'})
     assert len(calls) == 1
     assert len(_siblings({"arguments": '{"x": 1.5}'}, {"arguments": '{"x": true}'})) == 2
+
+
+def test_a_call_that_waits_for_approval_is_no_observer_of_one_that_ran() -> None:
+    ran = executed(1, "f", start=0, end=10, scope="a")
+    waits = executed(2, "f", start=0, end=10, scope="b", attributes={"pydantic_ai.tool.deferral.name": "approval"})
+    assert [(call.name, call.phase) for call in _calls(ran, waits)] == [("f", CallPhase.EXECUTED), ("f", CallPhase.DEFERRED)]

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_toolcall_eval.extraction.dialect import MessageSource, Origin, Source
+from otel_toolcall_eval.extraction.message_reader import decoded
 from otel_toolcall_eval.extraction.messages import MESSAGE_SHAPES, MessageAnswer, MessageCall
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
 
@@ -113,3 +115,9 @@ def test_messages_are_read(shape: str, value: Json, entries: list[MessageCall | 
 @pytest.mark.parametrize("value", [None, True, 5, "text", [], {}, [[]], [None], {"parts": 5, "message": 5, "tool_calls": {}}], ids=repr)
 def test_no_layout_stumbles_over_other_values(shape: str, value: Json) -> None:
     assert list(MESSAGE_SHAPES[shape](value)) == []
+
+
+def test_text_that_holds_neither_word_of_a_call_is_not_read() -> None:
+    message = MessageSource(source=Source(origin=Origin.EVENT, key="e", field="body"), shape="genai_parts")
+    assert decoded('[{"role": "user", "parts": []}]', message) is None
+    assert decoded('[{"role": "tool"}]', message) == [{"role": "tool"}]
