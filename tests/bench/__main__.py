@@ -24,6 +24,7 @@ PARTS: Final = {
     "wire": "decoding beside protobuf's and json's parsers alone",
     "extraction": "reading tool calls beside decoding them",
     "evaluators": "each evaluator by itself, and twice the calls",
+    "growth": "the whole way of a trace, and twice the traces, spans, expectations",
     "buffer": "grouping by trace, and twice the traces",
     "processor": "the span processor beside BatchSpanProcessor",
     "journal": "the journal beside no journal",
