@@ -7,7 +7,7 @@ from typing import Final
 
 # C0 and C1 controls, among them line breaks and the escape that begins a terminal's commands; marks that turn the direction of text;
 # lone surrogates, which no terminal can be sent.
-_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 JsonObject: TypeAlias = Mapping[str, object]
 
 _DIGITS = re.compile(r"-?[0-9]{1,20}", re.ASCII)
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_HALF_PAIR = re.compile(r"[\ud800-\udfff]")
 _DOUBLE = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)|NaN", re.ASCII)
 _URL_SAFE = str.maketrans("-_", "+/")
 _NAMES = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
