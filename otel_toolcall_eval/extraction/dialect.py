@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ class Test:
         wanted: False turns EXISTS around.
     """
 
-    __test__ = False  # no test case, whatever pytest makes of the name
+    __test__: ClassVar[bool] = False  # no test case, whatever pytest makes of the name
 
     subject: Subject
     key: str = ""

@@ -105,7 +105,9 @@ def integer_of(fields: JsonObject, name: str, *, low: int, high: int) -> int:
 def double_of(fields: JsonObject, name: str) -> float:
     """Return a field that holds a double: a number, or text such as ``"1.5"``, ``"NaN"`` and ``"-Infinity"``."""
     value = fields[name]
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, float):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
         return _float(value)
     if isinstance(value, str) and _DOUBLE.fullmatch(value):
         return float(value)
@@ -129,7 +131,7 @@ def base64_of(fields: JsonObject, name: str) -> bytes:
         raise WrongTypeError(expected="base64 text", found=text, at=name) from None
 
 
-def _float(number: float) -> float:
+def _float(number: int) -> float:
     try:
         return float(number)
     except OverflowError:  # an integer literal beyond the largest double

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -233,7 +234,7 @@ def test_shutdown_and_eviction_judge_every_unit_and_leave_nothing() -> None:
 
 
 def test_in_process_an_agent_is_a_unit_the_moment_that_nothing_is_open() -> None:
-    session = Session(CompletionPolicy(**{**{f: getattr(IN_PROCESS_POLICY, f) for f in IN_PROCESS_POLICY.__slots__}, "unit": UNITS.unit}))
+    session = Session(replace(IN_PROCESS_POLICY, unit=UNITS.unit))
     session.add(0, tool(2, 1), open_spans=1)
     session.add(1, agent(1), open_spans=0)
     assert session.at(1) == [(1, [1, 2])]

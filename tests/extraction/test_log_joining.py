@@ -14,7 +14,7 @@ from otel_toolcall_eval.extraction.dialect import Dialect, Match, MessageSource,
 from otel_toolcall_eval.extraction.extractor import Extractor
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.log_record import BODY, LogRecord
-from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentState, Evidence
+from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, Content, ContentState, Evidence, Payload
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.wire.otlp_logs_json import decode_document
 from tests.extraction.recordings import plain, spans_of
@@ -396,5 +396,8 @@ def test_the_order_of_spans_and_records_changes_nothing(data: st.DataObject) -> 
     assert shown(shuffled) == shown(calls(spans, records))
 
 
+NOTHING = Payload.of(Content(state=ContentState.ABSENT))
+
+
 def replace_payloads(call: ToolCall) -> ToolCall:
-    return replace(call, arguments=None, output=None)  # type: ignore[arg-type] # compared by their contents
+    return replace(call, arguments=NOTHING, output=NOTHING)  # compared by their contents
