@@ -29,7 +29,7 @@ CORE_VALUES := errors model
 WHOLE_PERCENT := 95
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e browser check bench serve lint types architecture readme install-check dashboards pictures examples coverage lowest fuzz clean
+.PHONY: help demo test e2e browser check bench serve lint types architecture readme install-check compiled dashboards pictures examples coverage lowest fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ readme: $(DEV) ## run the examples in README.md
 
 install-check: $(DEV) ## build the wheel, install it into empty environments, look for known vulnerabilities (needs a package registry)
 	@$(PY) -m pytest -q -m install tests/test_packaging.py tests/test_image.py
+
+compiled: $(DEV) ## build the wheel whose core is compiled, and run the core's tests against it (some minutes; needs a C compiler and a package registry)
+	@$(PY) -m pytest -q -m compiled tests/test_compiled_wheel.py
 
 dashboards: $(DEV) ## write config/grafana/dashboards anew from their code in config/grafana/boards
 	@PYTHONPATH=config/grafana $(PY) -m boards

@@ -123,7 +123,19 @@ def test_the_criteria_of_the_examples_load_without_a_warning_and_fit_their_schem
 def test_every_file_is_looked_at_here() -> None:
     """Dashboards and deployments have tests of their own; what is read as settings or criteria does not escape."""
     assert {path.name for path in CRITERIA} == {f"{name}.yaml" for name in ("match", "order", "policy", "thresholds")}
-    folders = {"collector", "compose", "criteria", "dialects", "examples", "grafana", "kubernetes", "prometheus", "status", "weather"}
+    folders = {
+        "collector",
+        "compose",
+        "criteria",
+        "dialects",
+        "examples",
+        "grafana",
+        "kubernetes",
+        "prometheus",
+        "status",
+        "weather",
+        "wheel",
+    }
     assert {path.name for path in CONFIG.iterdir()} == {"sidecar.yaml", "in_process.yaml", "compose.yaml", *folders}
 
 

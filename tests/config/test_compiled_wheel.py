@@ -1,0 +1,110 @@
+"""What the hook that compiles the core writes out before mypyc reads a module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compiled_wheel import CORE, PACKAGE, core_of, native_form
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+FROZEN = '''
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A trace."""
+
+    __test__: ClassVar = False
+    name: str
+    spans: Spans = ()
+    labels: Labels = field(default_factory=dict)
+    size: int = field(default=0, compare=False)
+    note: object = None
+    _seen: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Check."""
+'''
+WRITTEN = '''
+@dataclass(frozen=True, slots=True, kw_only=True, init=False)
+class Trace:
+    """A trace."""
+
+    __test__: ClassVar = False
+    name: str
+    spans: Spans = ()
+    labels: Labels = field(default_factory=dict)
+    size: int = field(default=0, compare=False)
+    note: object | None = None
+    _seen: int | None = field(default=None, init=False)
+
+    def __init__(self, *, name: str, spans: Spans = (), labels: Labels | None = None, size: int = 0, note: object = None) -> None:
+        self.name = name  # type: ignore[misc]
+        self.spans = spans  # type: ignore[misc]
+        self.labels = dict() if labels is None else labels  # type: ignore[misc]
+        self.size = size  # type: ignore[misc]
+        self.note = note  # type: ignore[misc]
+        self._seen = None  # type: ignore[misc]
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Check."""
+'''
+DRAFT = '''
+class SpanDraft:
+    """A draft."""
+
+    __slots__ = tuple(field.name for field in fields(Span))
+
+    name: str
+    size: int
+
+    def finish(self) -> Span:
+        """Turn into a span."""
+        self.__class__ = Span
+        return self
+'''
+FINISHED = '''
+class SpanDraft:
+    """A draft."""
+
+
+    name: str
+    size: int
+
+    def finish(self) -> Span:
+        """Turn into a span."""
+        return Span(name=self.name, size=self.size)
+'''
+
+
+@pytest.mark.parametrize(
+    ("source", "written"),
+    [
+        pytest.param(FROZEN, WRITTEN, id="a dataclass gets its __init__"),
+        pytest.param(DRAFT, FINISHED, id="a draft makes what it turns into"),
+        pytest.param("if TYPE_CHECKING:\n    import a\n", "if TYPE_CHECKING:\n    import a\n", id="a module without either stays"),
+        pytest.param(
+            "if TYPE_CHECKING:\n    import a\n\n@dataclass(slots=True)\nclass A:\n    a: int\n",
+            "if True:\n    import a\n\n@dataclass(slots=True, init=False)\nclass A:\n    a: int\n\n"
+            "    def __init__(self, a: int) -> None:\n        self.a = a  # type: ignore[misc]\n",
+            id="types of fields are there when the class is made",
+        ),
+        pytest.param("@dataclass(slots=True)\nclass A:\n    pass\n", "@dataclass(slots=True)\nclass A:\n    pass\n", id="no fields"),
+    ],
+)
+def test_what_mypyc_can_not_do_is_written_out(source: str, written: str) -> None:
+    assert native_form(source) == written
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_all_that_is_compiled_is_there(name: str) -> None:
+    assert (ROOT / PACKAGE / name).exists()
+
+
+def test_every_module_of_the_core_is_still_python_when_it_is_written_out() -> None:
+    modules = core_of(ROOT)
+    assert len(modules) > 100
+    for path in modules:
+        compile(native_form(path.read_text(encoding="utf-8")), path, "exec")

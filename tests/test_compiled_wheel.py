@@ -1,0 +1,60 @@
+"""The wheel whose core is compiled: built, installed into an empty environment, and held to the tests that the pure form is held to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("evaluators", "extraction", "values", "wire", "test_binding.py", "test_judging.py", "test_pipeline.py")
+TOOLS = ("pytest>=8.2,<10", "hypothesis>=6.100", "pytest-asyncio>=1.0")
+UNLIKE = (
+    "test_a_made_span_is_a_span_in_every_respect",  # compiled spans can't be pickled; nobody does
+    "test_the_size_estimate_is_close",  # integers lie in the span itself: it takes a fifth less than is estimated
+)
+"""What does not hold for compiled code, by parts of tests' names."""
+
+
+def run(*command: str | Path, cwd: Path, **variables: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "COVERAGE_PROCESS_CONFIG"}}
+    done = subprocess.run(command, cwd=cwd, env={**environment, **variables}, capture_output=True, text=True, check=False, timeout=1_800)
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-20_000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compiled")
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT, cwd=folder, HATCH_BUILD_HOOK_ENABLE_CUSTOM="true")
+    [path] = folder.glob("*.whl")
+    return path
+
+
+@pytest.mark.compiled
+def test_the_compiled_wheel_is_for_this_python_and_holds_the_sources_too(wheel: Path) -> None:
+    assert f"-cp{sys.version_info.major}{sys.version_info.minor}-" in wheel.name
+    assert not wheel.name.endswith("-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    compiled = {name.partition(".")[0] for name in packed if name.endswith((".so", ".pyd"))}
+    assert {"otel_toolcall_eval/pipeline", "otel_toolcall_eval/model/trace", "otel_toolcall_eval/wire/otlp_protobuf"} <= compiled
+    assert {"otel_toolcall_eval/pipeline.py", "otel_toolcall_eval/py.typed"} <= packed
+
+
+@pytest.mark.compiled
+def test_the_compiled_core_passes_the_tests_of_its_rooms(wheel: Path, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "environment", cwd=tmp_path)
+    python = tmp_path / "environment" / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", f"{wheel}[patterns,pytest]", *TOOLS, cwd=tmp_path)
+    shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)  # pytest's settings; the package itself is not here
+    where = run(python, "-c", "from otel_toolcall_eval.model import trace; print(trace.__file__)", cwd=tmp_path)
+    assert where.strip().endswith((".so", ".pyd"))
+    left_out = ["-k", " and ".join(f"not {name}" for name in UNLIKE)]
+    run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *left_out, *(f"tests/{room}" for room in ROOMS), cwd=tmp_path)
