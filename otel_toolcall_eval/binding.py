@@ -40,6 +40,8 @@ INPUT_ATTRIBUTES = (
 )
 """Where an agent's own input stands, in the order in which they are tried."""
 
+_HOLDING_INPUT = frozenset(INPUT_ATTRIBUTES)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
@@ -159,7 +161,11 @@ def recorded_input(trace: Trace) -> Mapping[object, Json] | None:
     if root is None:
         return None
     below = sorted(
-        (span for span in trace.spans if span.parent_span_id == root.span_id and span is not root),
+        (
+            span
+            for span in trace.spans
+            if span.parent_span_id == root.span_id and span is not root and not _HOLDING_INPUT.isdisjoint(span.attributes)
+        ),
         key=lambda span: (span.start_unix_ns, span.span_id),
     )
     for span in (root, *below):
