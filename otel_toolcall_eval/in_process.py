@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.accounts import AllCounts
@@ -26,12 +25,13 @@ from otel_toolcall_eval.worker import Worker
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
-    from opentelemetry.sdk.trace import SpanProcessor
+    from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
     from opentelemetry.trace import TracerProvider
 
     from otel_toolcall_eval.emitter import Emitter
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
     from otel_toolcall_eval.settings.service import Settings
+    from otel_toolcall_eval.sources.root_keeper import Said
 
 HELD_TOO_LONG_SECONDS = 5.0
 """How long after the longest wait for a verdict a root is held that the judging thread has not come to: it hangs."""
@@ -74,7 +74,7 @@ def build_in_process(
     if safe_next is not None and emit.spans:
         keeper = RootKeeper(
             safe_next.on_end,
-            partial(with_verdicts, explain=explain),
+            _copy,
             is_open=is_open,
             quiet=suppressed_instrumentation,
             budget_seconds=settings.root_budget_ns / SECOND_NS,
@@ -112,5 +112,13 @@ def build_in_process(
     logs = LogSource(worker, projection=lambda: worker.pipeline.projection, refused=worker.refuse, own_scope=OWN_SCOPE)
     worker.attach(source)
     worker.start()
-    wrapped = None if safe_next is None else WrappedNext(source, keeper, safe_next, write=partial(write_verdicts, explain=explain))
+    wrapped = None if safe_next is None else WrappedNext(source, keeper, safe_next, write=_write)
     return InProcess(source=source, logs=logs, worker=worker, wrapped=wrapped, keeper=keeper)
+
+
+def _copy(span: ReadableSpan, said: Said) -> ReadableSpan:
+    return with_verdicts(span, said.report.verdicts, attributes=said.attributes, events=said.events)
+
+
+def _write(span: Span, said: Said) -> bool:
+    return write_verdicts(span, said.report.verdicts, attributes=said.attributes, events=said.events)

@@ -23,6 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags, set_span_in_context
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor, expect_tool_calls
+from otel_toolcall_eval.emission.attributes import event_attributes
 from otel_toolcall_eval.sources import root_keeper, wrapped_next
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import Span
     from opentelemetry.trace import Tracer
 
-    from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.emission.attributes import EventAttributes, Explain
+    from otel_toolcall_eval.model.score import TraceReport, Verdict
 
 RESULT = "gen_ai.evaluation.result"
 LONG_SECONDS = 30.0
@@ -142,6 +144,7 @@ def test_exported_root_carries_its_verdicts_and_no_span_of_ours_is_made(make: Ca
     (root,) = agent.following.ended
     assert own_events(root) == ["fail"]
     attributes = dict(root.attributes or {})
+    assert attributes["toolcall_eval.verdict_time_unix_ns"]
     assert {key: attributes[key] for key in attributes if "verdicts" in key or "score" in key} == {
         "toolcall_eval.verdicts.fail": 1,
         "toolcall_eval.verdicts.inconclusive": 0,
@@ -153,6 +156,25 @@ def test_exported_root_carries_its_verdicts_and_no_span_of_ours_is_made(make: Ca
     assert [span.name for span in agent.beside.get_finished_spans()] == ["invoke_agent"]
     assert agent.beside.get_finished_spans()[0].events == ()
     assert agent.following.threads == [threading.get_ident()]
+
+
+def test_what_is_said_of_a_verdict_is_made_once_for_log_event_and_root(make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Verdict] = []
+
+    def counted(report: TraceReport, verdict: Verdict, *, explain: Explain) -> EventAttributes:
+        made.append(verdict)
+        return event_attributes(report, verdict, explain=explain)
+
+    monkeypatch.setattr("otel_toolcall_eval.emission.events.event_attributes", counted)
+    agent = make()
+    with expect_tool_calls(ONE_SEARCH), agent.tracer.start_as_current_span("invoke_agent"):
+        pass
+    (root,) = agent.following.ended
+    assert agent.processor.force_flush()
+    (record,) = agent.logs.get_finished_logs()
+    (event,) = root.events
+    assert len(made) == 1
+    assert dict(event.attributes or {}) == dict(record.log_record.attributes or {})
 
 
 def test_every_other_span_is_passed_on_at_once_and_is_the_same(make: Callable[..., Agent]) -> None:

@@ -14,15 +14,15 @@ from opentelemetry.sdk.trace import Event
 from opentelemetry.sdk.util import BoundedList
 
 from otel_toolcall_eval.emission import names
-from otel_toolcall_eval.emission.attributes import EXPLAIN, Explain, event_attributes, span_attributes, span_events
+from otel_toolcall_eval.emission.attributes import shown_on_span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
-    from otel_toolcall_eval.emission.attributes import EventAttributes
-    from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.model.score import Verdict
+    from otel_toolcall_eval.model.trace import Attributes, SpanEvent
 
 DEFAULT_EVENT_LIMIT: Final = 128
 """The SDK's, for a span that doesn't tell its own."""
@@ -31,62 +31,73 @@ DEFAULT_EVENT_LIMIT: Final = 128
 _SAID_BY_THE_SPAN: Final = frozenset({names.AGENT_NAME.name, names.CONVERSATION_ID.name})
 
 
-def with_verdicts(span: ReadableSpan, report: TraceReport, *, explain: Explain = EXPLAIN) -> ReadableSpan:
-    """Return a copy of an ended span with a report's verdicts.
+def with_verdicts(span: ReadableSpan, verdicts: Sequence[Verdict], *, attributes: Attributes, events: Sequence[SpanEvent]) -> ReadableSpan:
+    """Return a copy of an ended span with what is said on it.
 
     Args:
         span: the judged span.
-        report: has verdicts.
-        explain: what explanations show.
+        verdicts: of one report; not empty.
+        attributes: the summary, see ``span_attributes``.
+        events: of the verdicts, as ``span_events`` has them.
 
     Returns:
-        The span with up to 16 ``gen_ai.evaluation.result`` events, behind the user's own and at the span's end, a summary of those that
-        had no room, and the summary attributes of ``span_attributes``. Where the span's limits leave no room, ours are left out. What the
-        span says of dropped attributes, events and links stays as it is.
+        The span with the events behind the user's own and at the span's end, and the summary attributes. Where the span's limits leave no
+        room, ours are left out, and a summary of events stands for them. What the span says of dropped attributes, events and links stays
+        as it is.
     """
     recorded = cast("Any", span)  # limits and counts of what was dropped are on private attributes; see tests, which hold them for each SDK
     annotated: Any = copy.copy(recorded)
-    annotated._events = _events(span, recorded._events, report, explain)  # noqa: SLF001 - see above
-    annotated._attributes = _attributes(recorded._attributes, report)  # noqa: SLF001
+    annotated._events = _events(span, recorded._events, verdicts, events)  # noqa: SLF001 - see above
+    annotated._attributes = _attributes(recorded._attributes, attributes)  # noqa: SLF001
     return cast("ReadableSpan", annotated)
 
 
-def write_verdicts(span: Span, report: TraceReport, *, explain: Explain = EXPLAIN) -> bool:
+def write_verdicts(span: Span, verdicts: Sequence[Verdict], *, attributes: Attributes, events: Sequence[SpanEvent]) -> bool:
     """Write the same on a span that can still be written to; False, and nothing is written, if its limits leave no room for all of it."""
-    annotated = with_verdicts(span, report, explain=explain)
-    events, attributes = annotated.events[len(span.events) :], dict(annotated.attributes or {})
-    shown = min(len(report.verdicts), names.MAX_SPAN_EVENTS)
-    if len(events) < shown or not span_attributes(report).keys() - _SAID_BY_THE_SPAN <= attributes.keys():
+    annotated = with_verdicts(span, verdicts, attributes=attributes, events=events)
+    ours, merged = annotated.events[len(span.events) :], dict(annotated.attributes or {})
+    if len(ours) < len(events) or not attributes.keys() - _SAID_BY_THE_SPAN <= merged.keys():
         return False
-    for event in events:
+    for event in ours:
         span.add_event(event.name, event.attributes, timestamp=event.timestamp)
-    span.set_attributes({key: value for key, value in attributes.items() if key not in (span.attributes or {})})
+    span.set_attributes({key: value for key, value in merged.items() if key not in (span.attributes or {})})
     return True
 
 
-def _events(span: ReadableSpan, recorded: object, report: TraceReport, explain: Explain) -> BoundedList[Event]:
+def _events(span: ReadableSpan, recorded: object, verdicts: Sequence[Verdict], events: Sequence[SpanEvent]) -> BoundedList[Event]:
     limit = getattr(getattr(recorded, "_dq", None), "maxlen", DEFAULT_EVENT_LIMIT)  # None: none
-    attributes: Sequence[EventAttributes] = [event_attributes(report, verdict, explain=explain) for verdict in report.verdicts]
-    room = None if limit is None else max(0, limit - len(span.events))
+    users = span.events
+    room = None if limit is None else max(0, limit - len(users))
     value_length = getattr(span._attributes, "max_value_len", None)  # noqa: SLF001 - the span's limit on the length of values
     ours = [
         Event(
-            name=event.name,
-            attributes=BoundedAttributes(attributes=dict(event.attributes), immutable=True, max_value_len=value_length),
+            name=name,
+            attributes=BoundedAttributes(attributes=dict(said), immutable=True, max_value_len=value_length),
             timestamp=span.end_time,
         )
-        for event in span_events(report.verdicts, attributes, room=room)
+        for name, said in _that_fit(verdicts, events, room)
     ]
-    events = BoundedList.from_seq(limit, (*span.events, *ours))
-    events.dropped = span.dropped_events
-    return events
+    kept = BoundedList.from_seq(limit, (*users, *ours))
+    kept.dropped = span.dropped_events
+    return kept
 
 
-def _attributes(recorded: object, report: TraceReport) -> BoundedAttributes:
+def _that_fit(verdicts: Sequence[Verdict], events: Sequence[SpanEvent], room: int | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield name and attributes of what there is room for: the first events, since they stand in order of weight, and a summary."""
+    if room is None or len(events) <= room:
+        yield from ((event.name, event.attributes) for event in events)
+        return
+    shown, omitted = shown_on_span(verdicts, room=room)
+    yield from ((event.name, event.attributes) for event in events[: len(shown)])
+    if omitted is not None:
+        yield names.SUMMARY_EVENT, omitted
+
+
+def _attributes(recorded: object, said: Attributes) -> BoundedAttributes:
     own = dict(recorded) if isinstance(recorded, BoundedAttributes | dict) else {}
     limit = getattr(recorded, "maxlen", None)
-    merged = dict(own)
-    for key, value in span_attributes(report).items():
+    merged: dict[str, Any] = dict(own)
+    for key, value in said.items():
         if key not in own and key not in _SAID_BY_THE_SPAN and (limit is None or len(merged) < limit):
             merged[key] = value
     value_length = getattr(recorded, "max_value_len", None)

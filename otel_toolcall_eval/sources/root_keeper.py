@@ -15,6 +15,7 @@ import asyncio
 import logging
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.model.trace import Span
@@ -36,10 +37,19 @@ MAX_ROOTS: Final = 1_000
 """Roots that may be held; the SDK's batch processor holds 2,048 spans."""
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What there is to be said on a root: the report, with verdicts, and the attributes and events that it comes to."""
+
+    report: TraceReport
+    attributes: Attributes
+    events: tuple[SpanEvent, ...]
+
+
 class HeldRoot:
     """A root that waits."""
 
-    __slots__ = ("awaited", "copy", "decided", "done", "ending", "report", "since", "span", "taken")
+    __slots__ = ("awaited", "copy", "decided", "done", "ending", "said", "since", "span", "taken")
 
     def __init__(self, span: ReadableSpan, since: float) -> None:
         """Hold a span, ``since`` this moment of monotonic time."""
@@ -51,7 +61,7 @@ class HeldRoot:
         self.done = threading.Event()
         self.ending = False  # its end is still to come, and hands it on; until then it can be written to (see wrapped_next)
         self.decided = False  # while it was ending
-        self.report: TraceReport | None = None  # what was decided then
+        self.said: Said | None = None  # what was decided then
 
 
 class RootKeeper:
@@ -60,7 +70,7 @@ class RootKeeper:
     def __init__(
         self,
         hand_on: Callable[[ReadableSpan], None],
-        annotate: Callable[[ReadableSpan, TraceReport], ReadableSpan],
+        annotate: Callable[[ReadableSpan, Said], ReadableSpan],
         *,
         is_open: Callable[[bytes], bool],
         quiet: Callable[[], AbstractContextManager[None]],
@@ -119,30 +129,39 @@ class RootKeeper:
             if copy is not None:
                 self._hand_on(copy)
 
-    def wait_while_ending(self, held: HeldRoot) -> TraceReport | None:
-        """Wait for the report on a root that can be written to, within the budget; None if there is none yet, or nothing to be said."""
+    def wait_while_ending(self, held: HeldRoot) -> Said | None:
+        """Wait for what is said on a root that can be written to, within the budget; None if there is nothing, or nothing yet."""
         try:
             if held.awaited:
                 held.done.wait(self._budget_seconds)
         finally:
             held.awaited = False
-        return held.report
+        return held.said
 
     def ended(self, held: HeldRoot, span: ReadableSpan, *, written: bool) -> None:
         """Hand on a root that was held while it was ending, unless its verdict is still to come."""
         with self._lock:
             held.ending, held.span = False, span
-            decided, report = held.decided, held.report
+            decided, said = held.decided, held.said
         if decided:
-            self._hand_on(span if written or report is None or report.unbound else self._with_verdicts(span, report))
+            self._hand_on(span if written or said is None else self._with_verdicts(span, said))
 
-    def settle(self, report: TraceReport, *, attributes: Attributes, events: tuple[SpanEvent, ...]) -> bool:  # noqa: ARG002 - ours knows the root's limits
+    def settle(self, report: TraceReport, *, attributes: Attributes, events: tuple[SpanEvent, ...]) -> bool:
         """Let the root of a report go, with its verdicts if there are any; True if they are on it."""
-        return self._let_go(_key_of(report), report) and not report.unbound
+        said = None if report.unbound else Said(report, attributes, events)
+        return self._let_go(_key_of(report), said) and said is not None
 
     def taken(self, span: ReadableSpan | Span) -> None:
-        """Hear that the judging thread has got a span."""
-        key = (int.from_bytes(span.trace_id), int.from_bytes(span.span_id)) if isinstance(span, Span) else _key(span)
+        """Hear that the judging thread has got the end of a span."""
+        if isinstance(span, Span):
+            if not span.is_root:
+                return
+            key = int.from_bytes(span.trace_id), int.from_bytes(span.span_id)
+        else:
+            parent = span.parent
+            if parent is not None and not parent.is_remote:
+                return
+            key = _key(span)
         held = self._held.get(key)
         if held is not None:
             held.taken = True
@@ -175,18 +194,18 @@ class RootKeeper:
             held = None if key is None else self._held.get(key)
         return None if held is None or now - held.since < self._max_seconds else key
 
-    def _let_go(self, key: Key, report: TraceReport | None) -> bool:
+    def _let_go(self, key: Key, said: Said | None) -> bool:
         """Hand a root on; False if somebody else did, or it was never held. Who takes it off the table decides what is on it."""
         with self._lock:
             held = self._held.pop(key, None)
             if held is not None and held.ending:
-                held.report, held.decided = report, True
+                held.said, held.decided = said, True
         if held is None:
             return False
         if held.decided:
             held.done.set()
             return True
-        copy = held.span if report is None or report.unbound else self._with_verdicts(held.span, report)
+        copy = held.span if said is None else self._with_verdicts(held.span, said)
         with self._lock:
             held.copy = copy
             awaited = held.awaited
@@ -196,9 +215,9 @@ class RootKeeper:
                 self._hand_on(copy)
         return True
 
-    def _with_verdicts(self, span: ReadableSpan, report: TraceReport) -> ReadableSpan:
+    def _with_verdicts(self, span: ReadableSpan, said: Said) -> ReadableSpan:
         try:
-            return self._annotate(span, report)
+            return self._annotate(span, said)
         except Exception:
             if not self._complained:
                 self._complained = True

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace import Span as SdkSpan
 
-    from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.sources.root_keeper import HeldRoot, RootKeeper
+    from otel_toolcall_eval.sources.root_keeper import HeldRoot, RootKeeper, Said
     from otel_toolcall_eval.sources.span_processor import SpanSource
 
 _logger = logging.getLogger(__name__)
@@ -71,7 +70,7 @@ class WrappedNext:
     """The hooks of the wrapping form."""
 
     def __init__(
-        self, source: SpanSource, keeper: RootKeeper | None, following: SafeNext, *, write: Callable[[SdkSpan, TraceReport], bool]
+        self, source: SpanSource, keeper: RootKeeper | None, following: SafeNext, *, write: Callable[[SdkSpan, Said], bool]
     ) -> None:
         """Put a source before the next processor; without a keeper roots are passed on like all else.
 
@@ -100,9 +99,9 @@ class WrappedNext:
     def on_ending(self, span: SdkSpan) -> None:
         """Pass it on, and write the verdicts on a root if that can be done and they are there in time."""
         self._next.on_ending(span)
-        if not self._can_write or self._keeper is None or span.end_time is None:
+        if not self._can_write or self._keeper is None or span.end_time is None or not _is_local_root(span):
             return
-        held = self._hold(span, ending=True)
+        held = self._hold(self._keeper, span, ending=True)
         if held is None:
             return
         if (
@@ -113,20 +112,24 @@ class WrappedNext:
         self._ending[span_id] = held, False  # first of all: from here on the other hook hands it on, whatever happens in this one
         if not self._source.keep_ending(span):
             self._keeper.release(span)
-        report = self._keeper.wait_while_ending(held)
-        if report is not None and not report.unbound:
-            self._ending[span_id] = held, self._written(span, report)
+        said = self._keeper.wait_while_ending(held)
+        if said is not None:
+            self._ending[span_id] = held, self._written(span, said)
 
     def on_end(self, span: ReadableSpan) -> None:
         """Pass a span on, a root once there is a verdict or can't be one in time."""
         keeper = self._keeper
-        if self._ending and keeper is not None and span.context is not None:
+        if keeper is None or not _is_local_root(span):
+            self._next.on_end(span)
+            self._source.keep(span)
+            return
+        if self._ending:
             ending = self._ending.pop(span.context.span_id, None)
             if ending is not None:
                 keeper.ended(ending[0], span, written=ending[1])
                 return
-        held = self._hold(span)
-        if keeper is None or held is None:
+        held = self._hold(keeper, span)
+        if held is None:
             self._next.on_end(span)
             self._source.keep(span)
             return
@@ -136,19 +139,17 @@ class WrappedNext:
 
     # Faults of ours are caught where they may happen, and not around the waits: what a signal handler raises there is the application's.
 
-    def _hold(self, span: ReadableSpan, *, ending: bool = False) -> HeldRoot | None:
-        """Hold a span if it is a root that verdicts may fall on; None if it is to be handed on at once."""
+    def _hold(self, keeper: RootKeeper, span: ReadableSpan, *, ending: bool = False) -> HeldRoot | None:
+        """Hold a root if verdicts may fall on it; None if it is to be handed on at once."""
         try:
-            if self._keeper is None or not _is_local_root(span) or not self._source.is_judged(span):
-                return None
-            return self._keeper.hold(span, ending=ending)
+            return keeper.hold(span, ending=ending) if self._source.is_judged(span) else None
         except Exception:  # noqa: BLE001 - an exception here would reach the application, and the span would be lost
             self._source.losses.complain()
             return None
 
-    def _written(self, span: SdkSpan, report: TraceReport) -> bool:
+    def _written(self, span: SdkSpan, said: Said) -> bool:
         try:
-            return self._write(span, report)
+            return self._write(span, said)
         except Exception:  # noqa: BLE001 - see above; a copy carries the verdicts then
             self._source.losses.complain()
             return False
@@ -176,4 +177,9 @@ class _Probe(SpanProcessor):
 
 
 def _is_local_root(span: ReadableSpan) -> bool:
-    return span.context is not None and (span.parent is None or span.parent.is_remote)
+    try:
+        parent = span.parent  # asked first, since it settles nearly all spans
+        is_root = (parent is None or parent.is_remote) and span.context is not None
+    except Exception:  # noqa: BLE001 - a span of somebody's own making, which is passed on as it is
+        return False
+    return is_root
