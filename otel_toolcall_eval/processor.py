@@ -111,8 +111,9 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
         self._source.on_root_start = self._registration.look
         self._restart: Callable[[], None] = lambda: self._worker.restart_in_child(build_pipeline(settings, loaded, keep_unbound=True))
         _restart_in_children(self)
-        if type(self) is ToolCallEvalSpanProcessor and self._wrapped is None:
-            vars(self).update(on_start=self._source.on_start, on_end=self._source.keep)  # saves two calls for each span
+        if type(self) is ToolCallEvalSpanProcessor:  # saves a call or two for each span
+            hooks, on_end = (self._source, self._source.keep) if self._wrapped is None else (self._wrapped, self._wrapped.on_end)
+            vars(self).update(on_start=hooks.on_start, on_end=on_end)
 
     def restart_in_child(self) -> None:
         """Begin anew after a fork; called by itself, in the child."""

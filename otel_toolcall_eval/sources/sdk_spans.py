@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from otel_toolcall_eval.model.trace import FLAG_PARENT_IS_REMOTE, FLAG_PARENT_LOCALITY_KNOWN, Resource, Scope, Span, SpanEvent, StatusCode
+from otel_toolcall_eval.model.span_draft import SpanDraft
+from otel_toolcall_eval.model.trace import FLAG_PARENT_IS_REMOTE, FLAG_PARENT_LOCALITY_KNOWN, Resource, Scope, SpanEvent, StatusCode
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.resources import Resource as SdkResource
+    from opentelemetry.sdk.trace import Event, ReadableSpan
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-    from otel_toolcall_eval.model.trace import Projection, Value
+    from otel_toolcall_eval.model.trace import Projection, Span, Value
 
 SPAN_BYTES = 700
 """What a kept span takes beside its text: the record, its IDs, its times, the dict (measured with tracemalloc)."""
@@ -39,46 +42,46 @@ class SpanConverter:
             projection: attributes and events to keep.
             position: stands in for the ID of a span without a context, so that such spans stay distinct and in order.
         """
-        context = span.get_span_context()
-        parent = span.parent
-        recorded, keeps = span.attributes or {}, projection.keeps
-        attributes = {key: plain(recorded[key]) for key in recorded if keeps(key)}
+        context, parent = span.get_span_context(), span.parent
+        keys, prefixes = projection.keys, projection.prefixes
+        attributes: dict[str, Value] = {}
+        size = SPAN_BYTES
+        for key, value in _recorded(span).items():
+            if key in keys or key.startswith(prefixes):  # nearly all are text, and spared a call
+                attributes[key] = value if type(value) is str else plain(value)
+                size += len(value) if type(value) is str else 64
+        events, links = span.events if projection.event_names else (), span.links
         start = span.start_time or 0
-        return Span(
-            trace_id=context.trace_id.to_bytes(16, "big") if context else bytes(16),
-            span_id=context.span_id.to_bytes(8, "big") if context else position.to_bytes(8, "big"),
-            parent_span_id=parent.span_id.to_bytes(8, "big") if parent else None,
-            name=span.name,
-            start_unix_ns=start,
-            end_unix_ns=start if span.end_time is None else span.end_time,
-            flags=_flags(span),
-            kind=span.kind.value + 1,  # OTLP numbers kinds from 1; the SDK, from 0
-            status=_STATUSES[span.status.status_code.value],
-            status_message=span.status.description or "",
-            attributes=attributes,
-            events=tuple(
-                SpanEvent(name=e.name, time_unix_ns=e.timestamp, attributes={k: plain(v) for k, v in (e.attributes or {}).items()})
-                for e in (span.events if projection.event_names else ())
-                if e.name in projection.event_names
-            ),
-            dropped_attributes=span.dropped_attributes,
-            resource=self._resource(span),
-            scope=self._scope(span),
-            linked=context is not None and any(link.context.trace_id != context.trace_id for link in span.links),
-            size_bytes=SPAN_BYTES + sum(len(v) if isinstance(v, str) else 64 for v in attributes.values()),
-        )
+        found = SpanDraft()
+        found.trace_id = context.trace_id.to_bytes(16, "big") if context else bytes(16)
+        found.span_id = context.span_id.to_bytes(8, "big") if context else position.to_bytes(8, "big")
+        found.parent_span_id = parent.span_id.to_bytes(8, "big") if parent else None
+        found.name = span.name
+        found.start_unix_ns = start
+        found.end_unix_ns = start if span.end_time is None else span.end_time
+        found.flags = FLAG_PARENT_LOCALITY_KNOWN | (FLAG_PARENT_IS_REMOTE if parent is not None and parent.is_remote else 0)
+        found.kind = span.kind.value + 1  # OTLP numbers kinds from 1; the SDK, from 0
+        found.status = _STATUSES[span.status.status_code.value]
+        found.status_message = span.status.description or ""
+        found.attributes = attributes
+        found.events = tuple(_event(event) for event in events if event.name in projection.event_names) if events else ()
+        found.dropped_attributes = span.dropped_attributes
+        found.resource = self._resource(span.resource)
+        found.scope = self._scope(span.instrumentation_scope)
+        found.linked = bool(links) and context is not None and any(link.context.trace_id != context.trace_id for link in links)
+        found.size_bytes = size
+        return found.finish()
 
-    def _resource(self, span: ReadableSpan) -> Resource:
-        found = self._resources.get(id(span.resource))
+    def _resource(self, resource: SdkResource) -> Resource:
+        found = self._resources.get(id(resource))
         if found is None:
             if len(self._resources) >= MAX_SHARED:
                 self._resources.clear()
-            made = Resource(attributes={key: plain(value) for key, value in span.resource.attributes.items()})
-            found = self._resources[id(span.resource)] = (span.resource, made)  # kept alive, or its id() could be given away
+            made = Resource(attributes={key: plain(value) for key, value in resource.attributes.items()})
+            found = self._resources[id(resource)] = (resource, made)  # kept alive, or its id() could be given away
         return found[1]
 
-    def _scope(self, span: ReadableSpan) -> Scope:
-        scope = span.instrumentation_scope
+    def _scope(self, scope: InstrumentationScope | None) -> Scope:
         if scope is None:
             return Scope()
         key = (scope.name, scope.version)  # older SDKs make a new object for each tracer, whatever its name
@@ -90,10 +93,19 @@ class SpanConverter:
         return found
 
 
-def _flags(span: ReadableSpan) -> int:
-    if span.parent is None:
-        return FLAG_PARENT_LOCALITY_KNOWN
-    return FLAG_PARENT_LOCALITY_KNOWN | (FLAG_PARENT_IS_REMOTE if span.parent.is_remote else 0)
+def _recorded(span: ReadableSpan) -> Mapping[str, object]:
+    """Return what attributes a span has; nearly always a dict, since the SDK's own mapping takes a microsecond for each look-up."""
+    attributes: Any = span.attributes
+    try:
+        copied: Mapping[str, object] = attributes.copy()
+    except AttributeError:  # none, or a mapping of somebody's own
+        return attributes or {}
+    return copied
+
+
+def _event(event: Event) -> SpanEvent:
+    attributes = {key: plain(value) for key, value in (event.attributes or {}).items()}
+    return SpanEvent(name=event.name, time_unix_ns=event.timestamp, attributes=attributes)
 
 
 def plain(value: object, depth: int = 0) -> Value:

@@ -19,9 +19,8 @@ from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace import Span as SdkSpan
 
-from otel_toolcall_eval.model.trace import Span
 from otel_toolcall_eval.sources.losses import Losses
-from otel_toolcall_eval.sources.news_reader import NewsReader
+from otel_toolcall_eval.sources.news_reader import IS_REMOTE, SPAN_ID, TRACE_ID, NewsReader
 from otel_toolcall_eval.sources.watching import WATCHERS_KEY
 from otel_toolcall_eval.work_items import BindRequest
 
@@ -54,11 +53,6 @@ LOOK_SECONDS: Final = 1.0
 
 _current = getattr(getattr(otel_context, "_RUNTIME_CONTEXT", None), "get_current", otel_context.get_current)  # without the call around it
 
-_TRACE_ID: Final = 0
-_SPAN_ID: Final = 1
-_IS_REMOTE: Final = 2
-"""Places in a ``SpanContext``, which is a tuple."""
-
 
 class SpanSource(SpanProcessor):
     """A span processor that keeps news for a sink."""
@@ -90,7 +84,13 @@ class SpanSource(SpanProcessor):
         self._shutdown_seconds = shutdown_seconds
         self._watched = watched
         self._held_roots = roots
-        self._reader = NewsReader(projection=projection, own_scope=own_scope, baggage_key=baggage_key, on_fault=self.losses.complain)
+        self._reader = NewsReader(
+            projection=projection,
+            own_scope=own_scope,
+            baggage_key=baggage_key,
+            on_fault=self.losses.complain,
+            on_end=None if roots is None else roots.taken,
+        )
         self._news: deque[News] = deque()  # any thread appends, the judging thread takes
         self._roots: dict[int, int] = {}  # open local root of each trace, the last if there are several: no other span's end completes it
         self._resting = True  # the judging thread waits for ever, and wants to be asked for a look
@@ -107,13 +107,13 @@ class SpanSource(SpanProcessor):
         """Return how much could not be taken in."""
         return self.losses.count
 
-    # The hooks are written for speed: a span context is the tuple that it is typed as, since its properties take five times as long.
+    # The hooks are written for speed, since the application waits for them.
 
     def on_start(self, span: SdkSpan, parent_context: Context | None = None) -> None:
         """Note that the span is open, and who watches its trace."""
         try:
             parent = span.parent
-            if parent is None or parent[_IS_REMOTE]:
+            if parent is None or parent[IS_REMOTE]:
                 self._root_starts(span)
                 self._start_with_context(span, parent_context)
             elif parent_context is not None or len(_current()) > 1:  # more than its parent: baggage, or watchers
@@ -133,8 +133,11 @@ class SpanSource(SpanProcessor):
         """Do the same; False if it was dropped, or is none that is judged."""
         try:
             context = span.context
-            if context is None or isinstance(span, SdkSpan):  # among the news an SDK span is one that starts; a processor may hand it on
-                return isinstance(span, SdkSpan) and self.keep_ending(span)
+            if type(span) is not ReadableSpan or context is None:  # isinstance takes ten times as long, and is for few
+                if isinstance(span, SdkSpan):  # among the news an SDK span is one that starts; a processor may hand it on
+                    return self.keep_ending(span)
+                if context is None:
+                    return False
             news = self._news
             waiting = len(news)
             if waiting < self._look_at:
@@ -143,8 +146,8 @@ class SpanSource(SpanProcessor):
                 return False
             else:
                 news.append(self._reader.convert(span) if waiting >= MAX_WHOLE and context.trace_flags.sampled else span)
-            root = self._roots.get(context[_TRACE_ID])
-            if root is None or root == context[_SPAN_ID] or self._resting:
+            root = self._roots.get(context[TRACE_ID])
+            if root is None or root == context[SPAN_ID] or self._resting:
                 self._root_may_have_ended(span)
         except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
             self.losses.complain()
@@ -284,8 +287,6 @@ class SpanSource(SpanProcessor):
             except IndexError:  # shutdown gave up waiting for this thread, and threw the rest away
                 return
             yield piece
-            if self._held_roots is not None and isinstance(piece, ReadableSpan | Span):
-                self._held_roots.taken(piece)
 
     def _tell_watchers(self, span: SdkSpan, context: Context | None) -> None:
         """Bind what the code around the span expects of its trace."""

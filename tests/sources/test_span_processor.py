@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -22,6 +24,7 @@ from otel_toolcall_eval.model.trace import Projection, Span
 from otel_toolcall_eval.sources import open_spans, span_processor
 from otel_toolcall_eval.sources.news_reader import TRANSPORT
 from otel_toolcall_eval.sources.open_spans import OpenSpans
+from otel_toolcall_eval.sources.root_keeper import RootKeeper
 from otel_toolcall_eval.sources.sdk_spans import MAX_SHARED, SpanConverter
 from otel_toolcall_eval.sources.span_processor import LOOK_SECONDS, SpanSource
 from otel_toolcall_eval.sources.watching import WatchedTraces
@@ -116,7 +119,7 @@ def source(sink: ListSink) -> SpanSource:
     return source_for(sink)
 
 
-def source_for(sink: ListSink) -> SpanSource:
+def source_for(sink: ListSink, roots: RootKeeper | None = None) -> SpanSource:
     sink.source = SpanSource(
         sink,
         projection=lambda: PROJECTION,
@@ -124,6 +127,7 @@ def source_for(sink: ListSink) -> SpanSource:
         own_scope="ours",
         baggage_key="criteria",
         watched=WatchedTraces(lambda: ()),
+        roots=roots,
     )
     return sink.source
 
@@ -465,3 +469,52 @@ def test_scopes_and_resources_that_are_made_up_as_it_goes_are_not_kept() -> None
         converter.convert(ReadableSpan(name="x", resource=Resource({"n": number}), instrumentation_scope=scope), PROJECTION)
     assert len(converter._scopes) <= MAX_SHARED  # noqa: SLF001 - what is kept can't be seen otherwise
     assert len(converter._resources) <= MAX_SHARED  # noqa: SLF001
+
+
+def test_held_root_of_which_the_judging_thread_has_the_start_alone_stays_held(sink: ListSink) -> None:
+    # a turn begins between start and end of a root: when it is over, nothing of the trace is open, but the end has not been looked at
+    passed_on: list[ReadableSpan] = []
+    keeper = RootKeeper(
+        passed_on.append,
+        lambda span, _: span,
+        is_open=lambda _: False,
+        quiet=nullcontext,
+        budget_seconds=0.0,
+        max_seconds=60.0,
+    )
+    source = source_for(sink, keeper)
+    span = cast("SdkSpan", TracerProvider(shutdown_on_exit=False).get_tracer("agent").start_span("root"))
+    source.on_start(span)
+    count = source.mark()
+    span.end()
+    ended = span._readable_span()  # noqa: SLF001 - what the SDK hands to on_end
+    assert keeper.hold(ended)
+    source.on_end(ended)
+    list(source.take(count))
+    source.turn_is_over()
+    assert passed_on == []
+    sink.turn()
+    assert passed_on == [ended]
+
+
+class Own(Mapping[str, str]):
+    """A mapping that can do what a mapping has to, and can't be copied."""
+
+    def __init__(self, **members: str) -> None:
+        self._members = members
+
+    def __getitem__(self, key: str) -> str:
+        return self._members[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+@pytest.mark.parametrize("given", [Own(noise="x", **{"tool.name": "search"}), {"noise": "x", "tool.name": "search"}], ids=["own", "dict"])
+def test_attributes_of_a_span_that_was_made_by_hand_are_read_too(given: Mapping[str, str]) -> None:
+    found = SpanConverter().convert(ReadableSpan("tool", attributes=given), PROJECTION)
+    assert found.attributes == {"tool.name": "search"}
+    assert SpanConverter().convert(ReadableSpan("tool"), PROJECTION).attributes == {}
