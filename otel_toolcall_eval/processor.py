@@ -172,6 +172,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
     def shutdown(self) -> None:
         """Judge what is open, send it, end, and so does the next processor. Takes ``completion.shutdown_timeout`` and a second at most."""
         deadline = time.monotonic() + self._shutdown_seconds
+        self._registration.ended = True
         self._source.shutdown()
         following, self._next = self._next, None
         if self._keeper is not None:

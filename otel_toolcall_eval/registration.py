@@ -43,6 +43,7 @@ class Registration:
         self._processor = weakref.ref(processor)
         self._wrapped = wrapped
         self.criteria = criteria
+        self.ended = False  # the processor was shut down; the SDK takes none back, so it stays among the others
         self._spans_go_to_global = spans_go_to_global
         self._seen: object = None
         self._said: set[str] = set()
@@ -88,7 +89,7 @@ class Registration:
 
     def _judges_the_same(self, processor: SpanProcessor) -> bool:
         other = getattr(processor, "_registration", None)
-        return isinstance(other, Registration) and other.criteria == self.criteria
+        return isinstance(other, Registration) and other.criteria == self.criteria and not other.ended
 
     def _say(self, text: str) -> None:
         if text not in self._said:

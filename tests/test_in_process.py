@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
 
+    from opentelemetry.sdk._logs import ReadableLogRecord
+    from opentelemetry.sdk._logs.export import LogRecordExportResult
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import Span, Tracer
 
@@ -242,6 +244,63 @@ def test_span_after_shutdown_is_dropped_and_counted(process: Process) -> None:
     search(process.tracer)
     assert process.processor._source.dropped == 2  # noqa: SLF001 - the count leaves with the metrics of a provider that is still there
     assert len(process.processor._source._news) == 0  # noqa: SLF001
+
+
+def test_processor_of_an_earlier_job_does_nothing_any_more_where_the_next_job_registers_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    # FAULTS C11: every job added one more processor to the global provider, which takes none back, and the work grew with them
+    threads, provider, spans = threading.enumerate(), TracerProvider(shutdown_on_exit=False), InMemorySpanExporter()
+    exporting = TracerProvider(shutdown_on_exit=False)
+    exporting.add_span_processor(SimpleSpanProcessor(spans))
+    tracer, ended = provider.get_tracer("agent"), []
+    for _ in range(5):
+        processor = ToolCallEvalSpanProcessor(EVALUATIONS, tracer_provider=exporting)
+        provider.add_span_processor(processor)
+        with searches(1), tracer.start_as_current_span("agent"):
+            search(tracer)
+        processor.shutdown()
+        ended.append(processor._source)  # noqa: SLF001 - what it keeps
+    assert len(spans.get_finished_spans()) == 5
+    assert set(threading.enumerate()) <= set(threads)
+    tracer.start_span("left open")
+    assert [(len(source._news), len(source._roots)) for source in ended] == [(0, 0)] * 5  # noqa: SLF001
+    assert caplog.records == []
+    provider.shutdown()
+
+
+@pytest.mark.parametrize("wrapping", [False, True], ids=["beside", "wrapping"])
+def test_application_goes_on_while_the_judging_thread_is_stuck(*, wrapping: bool, tmp_path: Path) -> None:
+    # FAULTS C12: hooks waited for a network that did not answer
+    stuck, go_on, exported = threading.Event(), threading.Event(), InMemorySpanExporter()
+
+    class Waiting(InMemoryLogRecordExporter):
+        def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+            stuck.set()
+            assert go_on.wait(LONG_SECONDS)
+            return super().export(batch)  # type: ignore[no-any-return]  # the SDK left it without types
+
+    logs, provider = LoggerProvider(shutdown_on_exit=False), TracerProvider(shutdown_on_exit=False)
+    logs.add_log_record_processor(SimpleLogRecordProcessor(Waiting()))  # type: ignore[no-untyped-call]
+    file, exporting = tmp_path / "settings.yaml", SimpleSpanProcessor(exported)
+    file.write_text("completion: {root_budget: 10ms}", encoding="utf-8")
+    following = exporting if wrapping else None
+    provider.add_span_processor(
+        ToolCallEvalSpanProcessor(next=following, settings_file=file, logger_provider=logs, tracer_provider=provider)
+    )
+    if not wrapping:
+        provider.add_span_processor(exporting)
+    tracer = provider.get_tracer("agent")
+    try:
+        for _ in range(3):
+            with searches(1), tracer.start_as_current_span("agent"):
+                search(tracer)
+            assert stuck.wait(LONG_SECONDS)
+        assert not go_on.is_set()
+        assert len(exported.get_finished_spans()) == (3 if wrapping else 6)  # roots wait for their verdicts, but nobody for roots
+    finally:
+        go_on.set()
+    provider.shutdown()
+    names = [span.name for span in exported.get_finished_spans()]
+    assert (names.count("agent"), names.count("execute_tool search")) == (3, 3)
 
 
 class CallingExporter(SpanExporter):

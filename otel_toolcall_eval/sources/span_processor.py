@@ -274,6 +274,8 @@ class SpanSource(SpanProcessor):
         return True
 
     def _root_starts(self, span: SdkSpan) -> None:
+        if self._stopped:
+            return
         if len(self._roots) >= MAX_ROOTS:  # roots that never end; without them, spans below make the judging thread come more often
             self._roots.clear()
         context = span.get_span_context()
