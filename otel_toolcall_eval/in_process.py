@@ -71,7 +71,7 @@ def build_in_process(
     explain = explain_of(settings)
     safe_next = None if following is None else SafeNext(following)
     keeper = None
-    if safe_next is not None and emit.spans:
+    if safe_next is not None:  # whatever ``emit.spans`` says: that is about spans of ours, and wrapping asks for verdicts on the root
         keeper = RootKeeper(
             safe_next.on_end,
             _copy,

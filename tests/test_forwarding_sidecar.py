@@ -77,9 +77,13 @@ def sink(request: pytest.FixtureRequest) -> Iterator[tuple[Mapping[str, str], Re
         yield forwarding_to(found.endpoint, FORWARD_PROTOCOL=found.protocol), found.received
 
 
-def test_verdicts_stand_on_the_root_itself_if_asked_for(sink: tuple[Mapping[str, str], Received]) -> None:
+@pytest.mark.parametrize("spans", ["true", "false"])
+def test_verdicts_stand_on_the_root_itself_if_asked_for_with_or_without_spans_of_ours(
+    sink: tuple[Mapping[str, str], Received], spans: str
+) -> None:
     environ, received = sink
-    with running_sidecar("--criteria", str(EVALUATIONS), environ={**environ, f"{PREFIX}FORWARD_ATTACH_TO_ROOT": "true"}) as sidecar:
+    environ = {**environ, f"{PREFIX}FORWARD_ATTACH_TO_ROOT": "true", f"{PREFIX}EMIT_SPANS": spans}
+    with running_sidecar("--criteria", str(EVALUATIONS), environ=environ) as sidecar:
         (trace,) = play(sidecar, TOKYO)
         verdicts(sidecar, 4)
         unbound = request_of(numbered(1, trace=7), numbered(2, trace=7, parent_span_id=(1).to_bytes(8)))

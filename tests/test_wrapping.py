@@ -322,6 +322,21 @@ def test_flush_lets_go_of_what_is_held_and_the_verdict_goes_on_a_span_of_ours(ma
     assert [(span.name, own_events(span)) for span in spans[1:]] == [("child", []), ("evaluate_tool_calls", ["fail"])]
 
 
+def test_without_spans_of_ours_the_root_carries_its_verdicts_all_the_same(
+    make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TOOLCALL_EVAL_EMIT_SPANS", "false")
+    agent = make()
+    with expect_tool_calls(ONE_SEARCH), agent.tracer.start_as_current_span("agent"):
+        pass
+    child = held(agent)
+    assert agent.processor.force_flush()
+    child.end()
+    assert agent.processor.force_flush()
+    assert [(span.name, own_events(span)) for span in agent.following.ended] == [("agent", ["fail"]), ("root", []), ("child", [])]
+    assert len(agent.logs.get_finished_logs()) == 2
+
+
 def test_flush_while_verdicts_go_out_leaves_them_on_the_root_or_on_a_span_of_ours(
     make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
