@@ -49,6 +49,7 @@ class InProcess:
     source: SpanSource
     logs: LogSource
     worker: Worker
+    events: EventsEmitter
     wrapped: WrappedNext | None
     keeper: RootKeeper | None
 
@@ -113,7 +114,7 @@ def build_in_process(
     worker.attach(source)
     worker.start()
     wrapped = None if safe_next is None else WrappedNext(source, keeper, safe_next, write=_write)
-    return InProcess(source=source, logs=logs, worker=worker, wrapped=wrapped, keeper=keeper)
+    return InProcess(source=source, logs=logs, worker=worker, events=events, wrapped=wrapped, keeper=keeper)
 
 
 def _copy(span: ReadableSpan, said: Said) -> ReadableSpan:

@@ -74,7 +74,8 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
             settings_file: see ``config/in_process.yaml``; listeners and export are not used in process.
             meter_provider: gets the scores as metrics; the global one by default.
             logger_provider: gets the verdicts as log events; the global one by default.
-            tracer_provider: gets a span with the verdicts as its events, where the root can't carry them; the global one by default.
+            tracer_provider: gets a span with the verdicts as its events, where the root can't carry them; by default the one that the
+                judged spans come from, or one like it, with its processors and its resource.
 
         Raises:
             SettingsError: settings or criteria can't be used, or ``next`` is no span processor; names all that is wrong.
@@ -106,7 +107,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
             criteria=versions,
             wrapped=next,
             meter_provider=meter_provider,
-            spans_go_to_global=tracer_provider is None and next is None and settings.emit.spans,
+            on_provider=parts.events.move_to if tracer_provider is None else None,
         )
         self._source.on_root_start = self._registration.look
         self._restart: Callable[[], None] = lambda: self._worker.restart_in_child(build_pipeline(settings, loaded, keep_unbound=True))

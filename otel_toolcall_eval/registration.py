@@ -1,19 +1,24 @@
 """Looks at how a span processor was registered, and says once what will not work as it stands.
 
 A processor is not told where it was registered. A span knows its provider's processors, though; they are looked at when a root starts and
-they are not those of the last look. The SDK keeps them on private attributes: where it keeps them elsewhere, nothing is said.
+they are not those of the last look. The SDK keeps them on private attributes: where it keeps them elsewhere, nothing is said, and the spans
+with verdicts go to the global TracerProvider instead of the one that the judged spans come from.
 """
 
 from __future__ import annotations
 
 import logging
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import metrics, trace
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 
 _logger = logging.getLogger(__name__)
@@ -29,7 +34,7 @@ class Registration:
         criteria: frozenset[str],
         wrapped: SpanProcessor | None,
         meter_provider: object,
-        spans_go_to_global: bool = False,
+        on_provider: Callable[[trace.TracerProvider], None] | None = None,
     ) -> None:
         """Start.
 
@@ -38,13 +43,13 @@ class Registration:
             criteria: versions of the criteria that it judges by, to tell it from another one.
             wrapped: the next processor, if it wraps one.
             meter_provider: that it was given; None if it uses the global one, which has to be there by then.
-            spans_go_to_global: the spans with its verdicts go to the global TracerProvider, for want of another one.
+            on_provider: is told once of the provider that spans come from, if that can be found out.
         """
         self._processor = weakref.ref(processor)
         self._wrapped = wrapped
         self.criteria = criteria
         self.ended = False  # the processor was shut down; the SDK takes none back, so it stays among the others
-        self._spans_go_to_global = spans_go_to_global
+        self._on_provider = on_provider
         self._seen: object = None
         self._said: set[str] = set()
         self._early = meter_provider is None and _is_proxy(metrics.get_meter_provider())
@@ -57,12 +62,9 @@ class Registration:
                 return
             self._seen = processors
             self._judge(tuple(processors))
-            elsewhere = getattr(trace.get_tracer_provider(), "_active_span_processor", None) if self._spans_go_to_global else None
-            if elsewhere is not None and elsewhere is not getattr(span, "_span_processor", None):
-                self._say(
-                    "ToolCallEvalSpanProcessor is registered with another TracerProvider than the global one, where the spans with its"
-                    " verdicts go; give it its own: ToolCallEvalSpanProcessor(tracer_provider=...)"
-                )
+            tell, self._on_provider = self._on_provider, None
+            if tell is not None:
+                tell(_provider_of(span))
         except Exception as error:
             _logger.debug("the registration could not be looked at", exc_info=error)
 
@@ -95,6 +97,15 @@ class Registration:
         if text not in self._said:
             self._said.add(text)
             _logger.warning(text)
+
+
+def _provider_of(span: ReadableSpan) -> trace.TracerProvider:
+    """Return the provider that a span comes from, or one with its processors and its resource: a span does not know the provider itself."""
+    processor: Any = getattr(span, "_span_processor", None)
+    known = trace.get_tracer_provider()
+    if getattr(known, "_active_span_processor", None) is processor:
+        return known  # its sampler and its limits hold, too
+    return TracerProvider(active_span_processor=processor, resource=span.resource, sampler=ALWAYS_ON, shutdown_on_exit=False)
 
 
 def _exports(processor: SpanProcessor) -> bool:

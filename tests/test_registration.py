@@ -7,12 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from opentelemetry.sdk.trace import ConcurrentMultiSpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ConcurrentMultiSpanProcessor, ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
+from otel_toolcall_eval.registration import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,22 +117,50 @@ def test_meter_provider_that_is_set_too_late_is_told_of(order: str, *, warned: b
 ANOTHER_PROVIDER = """
 import sys
 from opentelemetry import trace
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from otel_toolcall_eval import ToolCallEvalSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+from otel_toolcall_eval import ToolCallEvalSpanProcessor, expect_tool_calls
 import logging
 logging.basicConfig(format="%(message)s", stream=sys.stdout)
 
+class Printing(SpanExporter):
+    def __init__(self, name):
+        self.name = name
+
+    def export(self, spans):
+        for span in spans:
+            sys.stdout.write(f"{self.name} {span.resource.attributes['service.name']} {span.name}\\n")  # at once, since threads do
+        return SpanExportResult.SUCCESS
+
+def provider_of(name):
+    return TracerProvider(resource=Resource({"service.name": name}))
+
 case = sys.argv[1]
-provider = TracerProvider()
-provider.add_span_processor(ToolCallEvalSpanProcessor(tracer_provider=provider if case == "given" else None))
+agents, others = provider_of("agents"), provider_of("others")
+others.add_span_processor(SimpleSpanProcessor(Printing("others")))
+agents.add_span_processor(ToolCallEvalSpanProcessor(tracer_provider=others if case == "given" else None))
 if case != "none":
-    trace.set_tracer_provider(provider if case == "global" else TracerProvider())
-provider.get_tracer("agent").start_span("root").end()
-provider.shutdown()
+    trace.set_tracer_provider(agents if case == "global" else others)
+agents.add_span_processor(SimpleSpanProcessor(Printing("agents")))
+for _ in range(2):
+    with expect_tool_calls({"ToolCallCountEvaluator": {"tool_calls_count": {"search": ("=", 1)}}}):
+        agents.get_tracer("agent").start_span("root").end()
+    agents.force_flush()
+agents.shutdown()
 """
 
 
-@pytest.mark.parametrize(("case", "warned"), [("global", False), ("given", False), ("none", False), ("another", True)])
-def test_verdicts_that_would_go_to_another_provider_are_told_of(case: str, *, warned: bool) -> None:
+@pytest.mark.parametrize(
+    ("case", "goes_to"), [("global", "agents agents"), ("none", "agents agents"), ("another", "agents agents"), ("given", "others others")]
+)
+def test_spans_with_verdicts_go_where_the_agents_spans_go(case: str, goes_to: str) -> None:
     ended = subprocess.run([sys.executable, "-c", ANOTHER_PROVIDER, case], check=True, capture_output=True, text=True, timeout=60)
-    assert ("is registered with another TracerProvider than the global one" in ended.stdout) is warned
+    assert sorted(ended.stdout.splitlines()) == sorted(["agents agents root", f"{goes_to} evaluate_tool_calls"] * 2)
+
+
+def test_spans_with_verdicts_go_to_the_global_provider_where_the_agents_can_not_be_found(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[object] = []
+    registration = Registration(exporting(), criteria=frozenset(), wrapped=None, meter_provider=None, on_provider=told.append)
+    registration.look(ReadableSpan("root"))
+    assert (told, caplog.records) == ([], [])

@@ -103,6 +103,11 @@ class EventsEmitter:
                 if self._tracer is not None and judged.is_valid and not is_on_root:
                     _emit_span(self._tracer, report, attributes, context, now_unix_ns)
 
+    def move_to(self, tracer_provider: TracerProvider) -> None:
+        """Make spans there from now on, if any are made. Any thread."""
+        if self._tracer is not None:
+            self._tracer = tracer_provider.get_tracer(names.SCOPE_NAME)
+
     def flush(self, timeout_seconds: float) -> bool:
         """Export what was emitted; False if that took longer."""
         return self._flusher.flush(timeout_seconds)
