@@ -105,8 +105,11 @@ def agent_us(make: Callable[[], SpanProcessor] | None, *, work_ns: int = 0, runs
     return used
 
 
-def memory_mb(spans: int) -> tuple[list[float], int]:
-    """Return the process's memory after each quarter of so many spans, ended without a pause, and how many were too many to be judged."""
+def memory_mb(spans: int, *, parts: int = QUARTERS) -> tuple[list[float], int]:
+    """Return the process's memory after each part of so many spans, ended without a pause, and how many were too many to be judged.
+
+    Of a million, in ten parts: python -c 'from tests.bench.bench_processor import memory_mb; print(memory_mb(1_000_000, parts=10))'
+    """
     provider = TracerProvider(shutdown_on_exit=False)
     processor = ours()
     provider.add_span_processor(processor)
@@ -116,7 +119,7 @@ def memory_mb(spans: int) -> tuple[list[float], int]:
         with tracer.start_as_current_span("invoke_agent"):
             for _ in range(99):
                 tracer.start_span("step").end()
-        if number % (spans // (100 * QUARTERS)) == spans // (100 * QUARTERS) - 1:
+        if number % (spans // (100 * parts)) == spans // (100 * parts) - 1:
             processor.force_flush(60_000)
             kept.append(int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize() / 1e6)
     dropped: int = processor._source.dropped  # type: ignore[attr-defined]  # noqa: SLF001 - the count leaves with metrics only
