@@ -77,12 +77,12 @@ def sink(request: pytest.FixtureRequest) -> Iterator[tuple[Mapping[str, str], Re
         yield forwarding_to(found.endpoint, FORWARD_PROTOCOL=found.protocol), found.received
 
 
-@pytest.mark.parametrize("spans", ["true", "false"])
+@pytest.mark.parametrize("spans_of_ours", ["true", "false"])
 def test_verdicts_stand_on_the_root_itself_if_asked_for_with_or_without_spans_of_ours(
-    sink: tuple[Mapping[str, str], Received], spans: str
+    sink: tuple[Mapping[str, str], Received], spans_of_ours: str
 ) -> None:
     environ, received = sink
-    environ = {**environ, f"{PREFIX}FORWARD_ATTACH_TO_ROOT": "true", f"{PREFIX}EMIT_SPANS": spans}
+    environ = {**environ, f"{PREFIX}FORWARD_ATTACH_TO_ROOT": "true", f"{PREFIX}EMIT_SPANS": spans_of_ours}
     with running_sidecar("--criteria", str(EVALUATIONS), environ=environ) as sidecar:
         (trace,) = play(sidecar, TOKYO)
         verdicts(sidecar, 4)

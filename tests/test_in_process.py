@@ -276,7 +276,7 @@ def test_application_goes_on_while_the_judging_thread_is_stuck(*, wrapping: bool
         def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
             stuck.set()
             assert go_on.wait(LONG_SECONDS)
-            return super().export(batch)  # type: ignore[no-any-return]  # the SDK left it without types
+            return super().export(batch)
 
     logs, provider = LoggerProvider(shutdown_on_exit=False), TracerProvider(shutdown_on_exit=False)
     logs.add_log_record_processor(SimpleLogRecordProcessor(Waiting()))  # type: ignore[no-untyped-call]

@@ -344,11 +344,11 @@ def test_flush_while_verdicts_go_out_leaves_them_on_the_root_or_on_a_span_of_our
     keeper, let_go = agent.processor._keeper, root_keeper.RootKeeper._let_go  # noqa: SLF001 - threads would meet there too seldom
     assert keeper is not None
 
-    def overtaken(self: root_keeper.RootKeeper, key: tuple[int, int], report: TraceReport | None) -> bool:
-        if report is not None:
+    def overtaken(self: root_keeper.RootKeeper, key: tuple[int, int], said: root_keeper.Said | None) -> bool:
+        if said is not None:
             monkeypatch.undo()
             keeper.flush()
-        return let_go(self, key, report)
+        return let_go(self, key, said)
 
     monkeypatch.setattr(root_keeper.RootKeeper, "_let_go", overtaken)
     with expect_tool_calls(ONE_SEARCH):
