@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, settings
 for _name in [name for name in os.environ if name.startswith(("OTEL_", "PYTHONWARNINGS"))]:
     del os.environ[_name]
 
-# pytest-asyncio 1.3, the one for the lowest pytest, opens an event loop before the first async test of a process, to put it back afterwards, and nobody closes it. Its
-# sockets are found by the garbage collector when a later test calls asyncio.run, and blamed on whoever runs then. Where none was asked for, as
-# is said here, it opens none.
+# pytest-asyncio 1.3, the one for the lowest pytest, opens an event loop before the first async test of a process, to put it back later,
+# and nobody closes it. Its sockets are found by the garbage collector when a later test calls asyncio.run, and blamed on whoever runs then.
+# Where it is said that there is none, it opens none.
 asyncio.set_event_loop(None)
 
 # No deadline: an example's time depends on the machine's other work. CI draws the same examples each time, so that a failure there

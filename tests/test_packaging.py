@@ -93,6 +93,7 @@ def test_the_metadata_says_name_version_licence_and_python(metadata: Message) ->
         "patterns",
         "pytest",
         "sidecar",
+        "test",
     }
 
 
