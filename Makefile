@@ -19,6 +19,8 @@ DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 # Parts for `make bench`, all by default: ONLY=sidecar
 ONLY ?=
+# COMPILED=1 measures the compiled core.
+COMPILED ?=
 # What `make lowest` runs, within three minutes: for each dependency the tests at the edge that touches it, and all of the in-process form.
 TESTS ?= tests/pytest_plugin \
   $(patsubst %,tests/emission/test_%.py,emitters events exemplars metrics_export otlp root_keeper telemetry) \
@@ -118,8 +120,8 @@ lowest: $(DEV) ## run the tests of what touches a dependency (or TESTS=...) with
 	  $(BUILD)/lowest/bin/python -m pytest -q -n $(JOBS) --junit-xml=$(BUILD)/lowest.xml $(TESTS); \
 	fi
 
-bench: $(DEV) ## measure beside yardsticks; prints a table, asserts no times: make bench ONLY='sidecar wire' (needs go for the Collector)
-	@$(PY) -m tests.bench $(ONLY)
+bench: $(DEV) ## measure beside yardsticks; prints a table, asserts no times: make bench ONLY='sidecar wire' COMPILED=1 (needs go for the Collector)
+	@$(PY) -m tests.bench$(if $(COMPILED),.compiled) $(ONLY)
 
 fuzz: $(FUZZ) ## try the decoders and the reading of criteria with made-up input, SECONDS=60 each
 	@nice $(PY) -m tests.fuzz --seconds $(SECONDS) --jobs $(JOBS) --folder $(BUILD)/fuzz

@@ -26,7 +26,19 @@ from typing import Any, Final
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PACKAGE: Final = "otel_toolcall_eval"
-CORE: Final = ("assembly", "evaluators", "extraction", "model", "values", "wire", "binding.py", "judging.py", "pipeline.py")
+CORE: Final = (
+    "assembly",
+    "evaluators",
+    "extraction",
+    "model",
+    "values",
+    "wire",
+    "binding.py",
+    "judging.py",
+    "pipeline.py",
+    "emission/attributes.py",
+    "emission/batched_events.py",
+)
 """What is compiled, named in the package: what a span or a trace passes through, strictly typed, without I/O."""
 
 TYPES: Final = "[mypy]\nfollow_imports = silent\nignore_missing_imports = True\n"

@@ -103,8 +103,8 @@ class BatchedEvents:
         self._spans = None if spans is None else _Batch(spans, envelope)
         self._batches = [batch for batch in (self._logs, self._spans) if batch is not None]
         self._stopping = Event()
-        self._thread = Thread(target=self._run, name="otel-toolcall-eval-events", daemon=True)
-        self._thread.start()
+        self._sender = Thread(target=self._run, name="otel-toolcall-eval-events", daemon=True)
+        self._sender.start()
 
     def emit(self, report: TraceReport) -> None:
         """Emit the report's verdicts; nothing for a trace that no criteria apply to."""
@@ -143,7 +143,7 @@ class BatchedEvents:
     def shutdown(self, timeout_seconds: float) -> None:  # noqa: ARG002 - the emitters' common signature
         """Hand over what is left, and end the thread; the outlets are the caller's, and are shut down after us."""
         self._stopping.set()
-        self._thread.join()
+        self._sender.join()
         for batch in self._batches:
             batch.send()
 
