@@ -11,12 +11,19 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [
+    pytest.mark.compiled,
+    pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler, which the compiled wheel is for"),
+]
+
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("evaluators", "extraction", "values", "wire", "test_binding.py", "test_judging.py", "test_pipeline.py")
-TOOLS = ("pytest>=8.2,<10", "hypothesis>=6.100", "pytest-asyncio>=1.0")
+ROOMS = ("assembly", "evaluators", "extraction", "values", "wire")
+WHOLE = ("test_binding.py", "test_conformance.py", "test_judging.py", "test_pipeline.py")
+TOOLS = ("pytest>=8.2,<10", "hypothesis>=6.100", "pytest-asyncio>=1.0", "pytest-xdist>=3.6")
 UNLIKE = (
     "test_a_made_span_is_a_span_in_every_respect",  # compiled spans can't be pickled; nobody does
-    "test_the_size_estimate_is_close",  # integers lie in the span itself: it takes a fifth less than is estimated
+    "test_the_size_estimate_is_close",  # it takes somewhat less than is estimated
+    "test_estimate_keeps_to_the_measured_growth",  # likewise: by a fifth at most
 )
 """What does not hold for compiled code, by parts of tests' names."""
 
@@ -36,7 +43,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.compiled
 def test_the_compiled_wheel_is_for_this_python_and_holds_the_sources_too(wheel: Path) -> None:
     assert f"-cp{sys.version_info.major}{sys.version_info.minor}-" in wheel.name
     assert not wheel.name.endswith("-any.whl")
@@ -47,14 +53,14 @@ def test_the_compiled_wheel_is_for_this_python_and_holds_the_sources_too(wheel: 
     assert {"otel_toolcall_eval/pipeline.py", "otel_toolcall_eval/py.typed"} <= packed
 
 
-@pytest.mark.compiled
 def test_the_compiled_core_passes_the_tests_of_its_rooms(wheel: Path, tmp_path: Path) -> None:
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "environment", cwd=tmp_path)
     python = tmp_path / "environment" / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", f"{wheel}[patterns,pytest]", *TOOLS, cwd=tmp_path)
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", f"{wheel}[patterns,pytest,sidecar]", *TOOLS, cwd=tmp_path)
     shutil.copytree(ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)  # pytest's settings; the package itself is not here
     where = run(python, "-c", "from otel_toolcall_eval.model import trace; print(trace.__file__)", cwd=tmp_path)
     assert where.strip().endswith((".so", ".pyd"))
     left_out = ["-k", " and ".join(f"not {name}" for name in UNLIKE)]
-    run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *left_out, *(f"tests/{room}" for room in ROOMS), cwd=tmp_path)
+    tests = [f"tests/{name}" for name in (*ROOMS, *WHOLE)]
+    run(python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *left_out, *tests, cwd=tmp_path)

@@ -16,7 +16,8 @@ NO_ATTRIBUTES: Attributes = {}
 """Shared by all spans of which nothing is kept; nobody may write to it."""
 
 _text_bytes = str.__sizeof__  # what getsizeof gives for text, in half the time
-_NANOSECONDS_BYTES = getsizeof(1 << 60)
+# Compiled (config/wheel), objects hold their integers themselves.
+_NANOSECONDS_BYTES, _SIZE_BYTES = (0, 0) if hasattr(SpanDraft, "__mypyc_attrs__") else (getsizeof(1 << 60), getsizeof(1 << 29))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +124,5 @@ def make_span(  # noqa: PLR0917 - one argument for each field; called once per s
 
 # A span without anything variable: the object, three IDs, two times, its own size.
 _SPAN_BYTES = (
-    getsizeof(SpanDraft())
-    + getsizeof(bytes(TRACE_ID_BYTES))
-    + 2 * getsizeof(bytes(SPAN_ID_BYTES))
-    + 2 * _NANOSECONDS_BYTES
-    + getsizeof(1 << 29)
+    getsizeof(SpanDraft()) + getsizeof(bytes(TRACE_ID_BYTES)) + 2 * getsizeof(bytes(SPAN_ID_BYTES)) + 2 * _NANOSECONDS_BYTES + _SIZE_BYTES
 )
