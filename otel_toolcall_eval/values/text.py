@@ -69,7 +69,7 @@ def _read_json(text: str) -> Json:
     The depth is looked at before the text is read, since the reader recurses: its own guard is Python's recursion limit,
     which an application may have raised beyond what the C stack holds.
     """
-    if text.count("[") + text.count("{") > MAX_DEPTH:
+    if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH:
         brackets = _NOT_A_BRACKET.sub("", text)
         if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH:
             raise ValueError
