@@ -24,6 +24,10 @@ SPAN_SLOT_BYTES = 45
 """What a span takes in the trace's tables, on the average over the sizes to which they grow."""
 
 
+_NOWHERE: dict[bytes, Span] = {}
+"""Where the spans of packed traces are; one for all, since nothing is put into it: an empty dictionary each would take 64 bytes."""
+
+
 class Arrival(StrEnum):
     """What became of a span that arrived. Each span has exactly one, so the counts add up to what was received."""
 
@@ -126,7 +130,7 @@ class OpenTrace:
         size_bytes = TRACE_BYTES + packed.size_bytes
         if size_bytes < self.size_bytes:
             self._packed, self._packed_orphans, self.size_bytes = packed, bool(self._awaited), size_bytes
-            self._spans, self._awaited = {}, None
+            self._spans, self._awaited = _NOWHERE, None
 
     def add(self, span: Span, *, now_ns: int, relevant: bool, span_limit: int, max_bytes: int) -> Arrival:
         """Take in one span and say what became of it."""
