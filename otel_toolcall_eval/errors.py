@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,10 @@ class ToolCallEvalError(Exception):
         error.problems = (first, *rest)
         error.args = (str(error),)
         return error
+
+    def __reduce__(self) -> tuple[Callable[[Sequence[Problem]], ToolCallEvalError], tuple[Sequence[Problem]]]:
+        """Let it cross to another process, as what a worker of a pool raises does."""
+        return type(self).of, (self.problems,)
 
     def __str__(self) -> str:
         """Return one line for each problem."""

@@ -67,7 +67,8 @@ class Notices:
             if shown not in self._unknown_names and len(self._unknown_names) < TOLD_NAMES:
                 self._unknown_names.add(shown)
                 _logger.warning(
-                    "a trace asks for criteria that are not loaded; mend the name where it is set, or load a file that has it",
+                    "a trace asks for criteria that are not loaded, %r; mend the name where it is set, or load a file that has it",
+                    shown,
                     extra={"asked_for": shown},
                 )
 
@@ -81,6 +82,7 @@ class Notices:
             return
         self._unbound_services.add(service)
         _logger.warning(
-            "no criteria apply to a trace of this service; see `match` and `inputs` of the criteria, and `otel-toolcall-eval check`",
+            "no criteria apply to a trace of the service %r; see `match` and `inputs` of the criteria, and `otel-toolcall-eval check`",
+            service,
             extra={"service": service, "root_span": span.name[:SHOWN_CHARS], "criteria": criteria},
         )

@@ -105,7 +105,13 @@ def _provider_of(span: ReadableSpan) -> trace.TracerProvider:
     known = trace.get_tracer_provider()
     if getattr(known, "_active_span_processor", None) is processor:
         return known  # its sampler and its limits hold, too
-    return TracerProvider(active_span_processor=processor, resource=span.resource, sampler=ALWAYS_ON, shutdown_on_exit=False)
+    return TracerProvider(
+        active_span_processor=processor,
+        resource=span.resource,
+        sampler=ALWAYS_ON,
+        span_limits=getattr(span, "_limits", None),  # a bound on the length of values may be there to keep secrets
+        shutdown_on_exit=False,
+    )
 
 
 def _exports(processor: SpanProcessor) -> bool:

@@ -289,12 +289,18 @@ def test_application_goes_on_while_the_judging_thread_is_stuck(*, wrapping: bool
     if not wrapping:
         provider.add_span_processor(exporting)
     tracer = provider.get_tracer("agent")
-    try:
+
+    def run() -> None:
         for _ in range(3):
             with searches(1), tracer.start_as_current_span("agent"):
                 search(tracer)
             assert stuck.wait(LONG_SECONDS)
-        assert not go_on.is_set()
+
+    agent = threading.Thread(target=run)
+    try:
+        agent.start()
+        agent.join(LONG_SECONDS / 2)  # the exporter would give up only after all of it
+        assert not agent.is_alive()
         assert len(exported.get_finished_spans()) == (3 if wrapping else 6)  # roots wait for their verdicts, but nobody for roots
     finally:
         go_on.set()

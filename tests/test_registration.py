@@ -118,7 +118,7 @@ ANOTHER_PROVIDER = """
 import sys
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from otel_toolcall_eval import ToolCallEvalSpanProcessor, expect_tool_calls
 import logging
@@ -130,11 +130,13 @@ class Printing(SpanExporter):
 
     def export(self, spans):
         for span in spans:
+            longest = max((len(value) for value in span.attributes.values() if isinstance(value, str)), default=0)
+            assert longest <= 30, longest
             sys.stdout.write(f"{self.name} {span.resource.attributes['service.name']} {span.name}\\n")  # at once, since threads do
         return SpanExportResult.SUCCESS
 
 def provider_of(name):
-    return TracerProvider(resource=Resource({"service.name": name}))
+    return TracerProvider(resource=Resource({"service.name": name}), span_limits=SpanLimits(max_span_attribute_length=30))
 
 case = sys.argv[1]
 agents, others = provider_of("agents"), provider_of("others")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,15 @@ TYPES: Final = "[mypy]\nfollow_imports = silent\nignore_missing_imports = True\n
 """mypy's settings. ``make types`` is strict; here types only steer, and what is not compiled may lack the packages that it imports."""
 
 
+_PICKLED: Final = re.compile(r"(?:Error|Exception|Enum|Protocol(?:\[.*\])?|NamedTuple|dict\[.*\])$")
+_NO_PICKLE: Final = (
+    "",
+    "    def __reduce__(self) -> tuple[object, ...]:",
+    '        raise TypeError("objects of the compiled core can\'t be pickled or copied; install the pure form, or pass on plain values")',
+)
+"""For all classes but those on such bases: mypyc's would be pickled, and fail where they are read, which ends a pool of processes."""
+
+
 class CompiledHook(BuildHookInterface):  # type: ignore[type-arg] # the builder's configuration, which is not looked at
     """What hatchling calls before it packs a wheel."""
 
@@ -52,11 +62,22 @@ class CompiledHook(BuildHookInterface):  # type: ignore[type-arg] # the builder'
         """Compile the core of a copy, and put the libraries into the wheel beside the sources; an editable install stays pure."""
         if version == "editable":
             return
+        compiler = os.environ.get("CC", "cc").split()[0]
+        if os.name == "posix" and shutil.which(compiler) is None:
+            message = (
+                f"there is no C compiler named {compiler}, which HATCH_BUILD_HOOK_ENABLE_CUSTOM=true needs: install one (Debian, Ubuntu:"
+                " apt-get install gcc python3-dev), or leave the variable out for the pure form"
+            )
+            raise RuntimeError(message)
         folder = Path(tempfile.mkdtemp(prefix="compiled-"))
         self._folder = folder
         shutil.copytree(Path(self.root) / PACKAGE, folder / PACKAGE, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
-        # In a process of its own, since setuptools and mypyc work in the current folder.
-        subprocess.run([sys.executable, str(Path(__file__).resolve()), str(folder)], check=True)  # noqa: S603 - this file
+        try:
+            # In a process of its own, since setuptools and mypyc work in the current folder.
+            subprocess.run([sys.executable, str(Path(__file__).resolve()), str(folder)], check=True)  # noqa: S603 - this file
+        except BaseException:  # ``finalize`` is not called then
+            shutil.rmtree(folder)
+            raise
         build_data["force_include"].update({str(path): str(path.relative_to(folder)) for path in libraries(folder)})
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
@@ -69,7 +90,7 @@ class CompiledHook(BuildHookInterface):  # type: ignore[type-arg] # the builder'
 
 def libraries(folder: Path) -> list[Path]:
     """Return what was compiled: one library for each module, and one that holds the code of all, at the top."""
-    return sorted([*folder.glob("*.so"), *(folder / PACKAGE).rglob("*.so")])
+    return sorted(path for kind in ("so", "pyd") for path in (*folder.glob(f"*.{kind}"), *(folder / PACKAGE).rglob(f"*.{kind}")))
 
 
 def core_of(folder: Path) -> list[Path]:
@@ -84,6 +105,8 @@ def native_form(source: str) -> str:
     lines = source.splitlines()
     classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
     for one in reversed(classes):  # from below, so that the places above stay true
+        if not any(_PICKLED.search(ast.unparse(base)) for base in one.bases):
+            lines[one.end_lineno or 0 : one.end_lineno or 0] = _NO_PICKLE
         decorator = _decorator(one)
         if decorator is not None:
             _write_init(one, decorator, lines)
@@ -95,9 +118,14 @@ def native_form(source: str) -> str:
 
 
 def _decorator(one: ast.ClassDef) -> ast.Call | None:
-    """Return a dataclass's decorator."""
-    calls = [call for call in one.decorator_list if isinstance(call, ast.Call)]
-    return next((call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "dataclass"), None)
+    """Return a dataclass's decorator; raises ValueError for a dataclass whose ``__init__`` can't be written out."""
+    given = [decorator for decorator in one.decorator_list if ast.unparse(decorator).startswith("dataclass")]
+    if not given:
+        return None
+    if not isinstance(given[0], ast.Call) or any(not ast.unparse(base).startswith("Generic[") for base in one.bases):
+        message = f"{one.name}: give `dataclass` its options, and no base class, or leave its module out of CORE"
+        raise ValueError(message)
+    return given[0]
 
 
 def _fields(one: ast.ClassDef) -> list[tuple[str, ast.AnnAssign]]:
@@ -118,10 +146,10 @@ def _write_init(one: ast.ClassDef, decorator: ast.Call, lines: list[str]) -> Non
         elif node.value is not None:
             given = {"default": ast.unparse(node.value)}
         if given.get("init") == "False":
-            value = given.get("default", f"{given.get('default_factory')}()")
+            value = given.get("default", f"({given.get('default_factory')})()")
         elif "default_factory" in given:
             parameters.append(f"{name}: {kind} | None = None")
-            value = f"{given['default_factory']}() if {name} is None else {name}"
+            value = f"({given['default_factory']})() if {name} is None else {name}"
         else:
             parameters.append(f"{name}: {kind}" + (f" = {given['default']}" if "default" in given else ""))
         body.append(f"        self.{name} = {value}  # type: ignore[misc]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 from otel_toolcall_eval.cli.output import console
@@ -230,6 +231,9 @@ def _add_format(parser: _Parser) -> None:
 
 def _version() -> str:
     try:
-        return version("otel-toolcall-eval")
+        own = version("otel-toolcall-eval")
     except PackageNotFoundError:  # run from a source tree that was never installed
-        return "unknown"
+        own = "unknown"
+    core = find_spec("otel_toolcall_eval.pipeline")
+    is_pure = core is None or core.origin is None or core.origin.endswith(".py")
+    return own if is_pure else f"{own} (compiled core)"

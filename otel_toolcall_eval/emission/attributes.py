@@ -130,9 +130,9 @@ def event_attributes(report: TraceReport, verdict: Verdict, *, explain: Explain 
     return attributes
 
 
-def span_events(verdicts: Sequence[Verdict], attributes: Sequence[EventAttributes], *, room: int | None = None) -> Sequence[SpanEventText]:
+def span_events(verdicts: Sequence[Verdict], attributes: Sequence[EventAttributes]) -> Sequence[SpanEventText]:
     """Return the events that go on one span; see ``shown_on_span``. ``attributes`` are those of the verdicts' events, in the same order."""
-    shown, omitted = shown_on_span(verdicts, room=room)
+    shown, omitted = shown_on_span(verdicts)
     events = [SpanEventText(name=names.RESULT_EVENT, attributes=attributes[position]) for position in shown]
     if omitted is not None:
         events.append(SpanEventText(name=names.SUMMARY_EVENT, attributes=omitted))

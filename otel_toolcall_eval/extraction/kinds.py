@@ -37,6 +37,9 @@ REJECTIONS = (
 MAX_ANSWER_LENGTH = 2000
 """How much of an answer is searched for a rejection; frameworks begin with it."""
 
+MAX_REMEMBERED_NAME = 64
+"""Names up to this length, in characters, are remembered in their plain form; there are 1,000 of them at most."""
+
 _NO_WORD = re.compile(r"[\W_]+")
 
 
@@ -64,10 +67,16 @@ def mark_kinds(calls: Sequence[Candidate], tree: SpanTree, agents: Agents) -> No
                 call.kind = CallKind.AGENT
 
 
-@lru_cache(maxsize=4096)
 def _plain(name: str) -> str:
     """Return a name without what differs between a tool's name and an agent's."""
+    return _short_plain(name) if len(name) <= MAX_REMEMBERED_NAME else _made_plain(name)
+
+
+def _made_plain(name: str) -> str:
     return _NO_WORD.sub("_", name.casefold()).strip("_")
+
+
+_short_plain = lru_cache(maxsize=1000)(_made_plain)
 
 
 def mark_rejected(call: Candidate) -> None:

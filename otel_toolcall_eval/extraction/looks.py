@@ -169,7 +169,7 @@ class Looks:
         for key, wanted in layout.compared:
             value = attributes[key]
             text = value if value.__class__ is str else spelled(value)
-            look.append(text if text in wanted else present(value))
+            look.append(text if text in wanted else (text is None, present(value)))
         for key in layout.present:
             if not attributes[key]:  # empty counts as missing, 0 does not: left to those who know
                 return None

@@ -252,7 +252,7 @@ SHAPES: Mapping[str, Shape] = {
 }
 """Every shape under the name that dialects use."""
 
-_MEMBERS: Mapping[str, frozenset[str]] = {
+MEMBERS: Mapping[str, frozenset[str]] = {
     "args_kwargs": frozenset({"args"}),
     "class_repr": frozenset(),
     "error_result": frozenset({"result"}),
@@ -271,9 +271,10 @@ _MEMBERS: Mapping[str, frozenset[str]] = {
     "typed_item": frozenset({"type"}),
     "typed_value": frozenset({"type"}),
 }
+"""For each shape, keys of which an object that has the shape has at least one; none for what no object has."""
 
 
 @lru_cache(maxsize=256)
 def members_of(shapes: tuple[str, ...]) -> frozenset[str]:
     """Return keys of which an object has at least one if it has any of these shapes: so most objects are told apart in one step."""
-    return frozenset[str]().union(*(_MEMBERS[shape] for shape in shapes))
+    return frozenset[str]().union(*(MEMBERS[shape] for shape in shapes))

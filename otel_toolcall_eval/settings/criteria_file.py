@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import CriteriaError, Problem
-from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.model.criteria import Check, CriteriaSet, Reach, Selector
 from otel_toolcall_eval.settings.criteria_check import build_check, check_config
 from otel_toolcall_eval.settings.criteria_source import (
     CriteriaSource,
@@ -193,7 +193,8 @@ def versioned(criteria_set: CriteriaSet) -> CriteriaSet:
 def _canonical(value: object) -> object:
     """Return a value as JSON can hold it: sets sorted, dataclasses as objects."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _canonical(getattr(value, field.name)) for field in fields(value)}
+        members = {field.name: _canonical(getattr(value, field.name)) for field in fields(value)}
+        return {**members, "pass_threshold": float(value.pass_threshold)} if isinstance(value, Check) else members  # 1 is 1.0
     if isinstance(value, Mapping):
         return {str(key): _canonical(member) for key, member in value.items()}
     if isinstance(value, AbstractSet):

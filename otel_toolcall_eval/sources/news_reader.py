@@ -141,8 +141,13 @@ class NewsReader:
         judged = self._open.end(trace_id, span_id)
         touched.add(trace_id)
         # A span that was only recorded is not exported. Where its trace is judged, it was a step of the agent like any other.
-        if judged or sampled:
+        if not (judged or sampled):
+            return
+        try:
             spans.append(span if isinstance(span, Span) else self.convert(span))
+        except Exception:
+            self._open.start(trace_id, _LOST_SPAN_ID, sampled=True)  # as for ``lost``: what can't be read must not count as not called
+            raise
 
 
 def _bound_by_baggage(trace_id: int, trace: LocalTrace, named: object) -> BindRequest:

@@ -48,17 +48,22 @@ class SpanConverter:
         size = SPAN_BYTES
         for key, value in _recorded(span).items():
             if key in keys or key.startswith(prefixes):  # nearly all are text, and spared a call
-                attributes[key] = value if type(value) is str else plain(value)
-                size += len(value) if type(value) is str else 64
+                if type(value) is str:
+                    attributes[key] = value
+                    size += len(value)
+                else:
+                    attributes[key] = kept = plain(value)
+                    size += len(kept) if isinstance(kept, str) else 64
         events, links = span.events if projection.event_names else (), span.links
-        start = span.start_time or 0
+        # The SDK takes any name and any number for a time, and hands them on.
+        start = int(span.start_time or 0)
         found = SpanDraft()
         found.trace_id = context.trace_id.to_bytes(16, "big") if context else bytes(16)
         found.span_id = context.span_id.to_bytes(8, "big") if context else position.to_bytes(8, "big")
         found.parent_span_id = parent.span_id.to_bytes(8, "big") if parent else None
-        found.name = span.name
+        found.name = str(span.name)
         found.start_unix_ns = start
-        found.end_unix_ns = start if span.end_time is None else span.end_time
+        found.end_unix_ns = start if span.end_time is None else int(span.end_time)
         found.flags = FLAG_PARENT_LOCALITY_KNOWN | (FLAG_PARENT_IS_REMOTE if parent is not None and parent.is_remote else 0)
         found.kind = span.kind.value + 1  # OTLP numbers kinds from 1; the SDK, from 0
         found.status = _STATUSES[span.status.status_code.value]
@@ -105,7 +110,7 @@ def _recorded(span: ReadableSpan) -> Mapping[str, object]:
 
 def _event(event: Event) -> SpanEvent:
     attributes = {key: plain(value) for key, value in (event.attributes or {}).items()}
-    return SpanEvent(name=event.name, time_unix_ns=event.timestamp, attributes=attributes)
+    return SpanEvent(name=event.name, time_unix_ns=int(event.timestamp), attributes=attributes)
 
 
 def plain(value: object, depth: int = 0) -> Value:

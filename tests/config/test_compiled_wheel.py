@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compiled_wheel import CORE, PACKAGE, core_of, native_form
+from compiled_wheel import CORE, PACKAGE, CompiledHook, core_of, native_form
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -42,7 +42,7 @@ class Trace:
     def __init__(self, *, name: str, spans: Spans = (), labels: Labels | None = None, size: int = 0, note: object = None) -> None:
         self.name = name  # type: ignore[misc]
         self.spans = spans  # type: ignore[misc]
-        self.labels = dict() if labels is None else labels  # type: ignore[misc]
+        self.labels = (dict)() if labels is None else labels  # type: ignore[misc]
         self.size = size  # type: ignore[misc]
         self.note = note  # type: ignore[misc]
         self._seen = None  # type: ignore[misc]
@@ -50,6 +50,9 @@ class Trace:
 
     def __post_init__(self) -> None:
         """Check."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("objects of the compiled core can't be pickled or copied; install the pure form, or pass on plain values")
 '''
 DRAFT = '''
 class SpanDraft:
@@ -76,7 +79,11 @@ class SpanDraft:
     def finish(self) -> Span:
         """Turn into a span."""
         return Span(name=self.name, size=self.size)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("objects of the compiled core can't be pickled or copied; install the pure form, or pass on plain values")
 '''
+NO_PICKLE = FINISHED[FINISHED.index("\n    def __reduce__") :].lstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -88,14 +95,36 @@ class SpanDraft:
         pytest.param(
             "if TYPE_CHECKING:\n    import a\n\n@dataclass(slots=True)\nclass A:\n    a: int\n",
             "if True:\n    import a\n\n@dataclass(slots=True, init=False)\nclass A:\n    a: int\n\n"
-            "    def __init__(self, a: int) -> None:\n        self.a = a  # type: ignore[misc]\n",
+            "    def __init__(self, a: int) -> None:\n        self.a = a  # type: ignore[misc]\n\n" + NO_PICKLE,
             id="types of fields are there when the class is made",
         ),
-        pytest.param("@dataclass(slots=True)\nclass A:\n    pass\n", "@dataclass(slots=True)\nclass A:\n    pass\n", id="no fields"),
+        pytest.param(
+            "@dataclass(slots=True)\nclass A:\n    pass\n", "@dataclass(slots=True)\nclass A:\n    pass\n\n" + NO_PICKLE, id="no fields"
+        ),
+        pytest.param("class AError(ValueError):\n    pass\n", "class AError(ValueError):\n    pass\n", id="exceptions are pickled"),
     ],
 )
 def test_what_mypyc_can_not_do_is_written_out(source: str, written: str) -> None:
     assert native_form(source) == written
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("@dataclass\nclass A:\n    a: int\n", id="no options"),
+        pytest.param("@dataclass(slots=True)\nclass A(B):\n    a: int\n", id="inherited fields"),
+    ],
+)
+def test_what_can_not_be_written_out_is_refused(source: str) -> None:
+    with pytest.raises(ValueError, match="A: give `dataclass` its options, and no base class, or leave its module out of CORE"):
+        native_form(source)
+
+
+def test_without_a_compiler_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler -O2")
+    hook = CompiledHook(str(ROOT), {}, None, None, str(ROOT), "wheel")  # type: ignore[arg-type] # neither is looked at
+    with pytest.raises(RuntimeError, match=r"no C compiler named no-such-compiler, .* or leave the variable out for the pure form"):
+        hook.initialize("standard", {})
 
 
 @pytest.mark.parametrize("name", CORE)

@@ -15,6 +15,7 @@ from otel_toolcall_eval.emission.attributes import (
     clean_name,
     event_attributes,
     explanation,
+    shown_on_span,
     span_attributes,
     span_events,
 )
@@ -236,10 +237,16 @@ def fallen(fail: int, inconclusive_: int, passed: int) -> dict[str, int]:
 )
 def test_events_fit_into_the_room_that_there_is(room: int | None, verdicts: int, shown: int, *, summary: bool) -> None:
     given = [verdict(evaluator=f"e{number}") for number in range(verdicts)]
-    events = span_events(given, [event_attributes(report(), item) for item in given], room=room)
-    assert [event.name for event in events] == ["gen_ai.evaluation.result"] * shown + ["toolcall_eval.omitted_results"] * summary
-    omitted = verdicts - shown
-    assert not summary or events[-1].attributes["toolcall_eval.omitted"] == omitted
+    positions, omitted = shown_on_span(given, room=room)
+    assert (len(positions), omitted is not None) == (shown, summary)
+    assert omitted is None or omitted["toolcall_eval.omitted"] == verdicts - shown
+
+
+def test_what_does_not_fit_on_a_span_is_told_in_a_last_event() -> None:
+    given = [verdict(evaluator=f"e{number}") for number in range(17)]
+    events = span_events(given, [event_attributes(report(), item) for item in given])
+    assert [event.name for event in events] == ["gen_ai.evaluation.result"] * 16 + ["toolcall_eval.omitted_results"]
+    assert events[-1].attributes["toolcall_eval.omitted"] == 1
 
 
 SHOWN = list(ExplainValues)

@@ -43,6 +43,7 @@ ODD = (
     odd("path", wants(Subject.ATTR, Operator.EQUALS, "tool", key="span.type", path=("type",))),
     odd("value-matches", wants(Subject.ATTR, Operator.REGEX, "^t", key="span.type")),
     odd("value-begins", wants(Subject.ATTR, Operator.PREFIX, "TO", "exec", key="gen_ai.operation.name"), role=Role.AGENT),
+    odd("value-not", wants(Subject.ATTR, Operator.NOT_EQUALS, "tool", "x", key="tool.name"), supersedes=frozenset({"kind"})),
     odd("event", wants(Subject.EVENT, Operator.EXISTS, key="e"), role=Role.EVENT),
 )
 ALL = (*ODD, *BUILT_IN)

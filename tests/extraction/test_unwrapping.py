@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.extraction.unwrapping import SHAPES
+from otel_toolcall_eval.extraction.unwrapping import MEMBERS, SHAPES
 from otel_toolcall_eval.model.tool_call import CallKind
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ MESSAGE: dict[object, Json] = {"content": "c", "tool_call_id": "i", "status": "e
 )
 def test_a_shape_is_taken_off(shape: str, value: Json, inner: Json) -> None:
     unwrapped = SHAPES[shape](value, ["x", "y"])
+    assert not isinstance(value, dict) or not MEMBERS[shape].isdisjoint(value)
     assert unwrapped is not None
     assert unwrapped.value == inner
 
@@ -95,6 +96,10 @@ def test_a_shape_is_taken_off(shape: str, value: Json, inner: Json) -> None:
 )
 def test_what_only_resembles_a_shape_is_left_alone(shape: str, value: Json) -> None:
     assert SHAPES[shape](value, ()) is None
+
+
+def test_the_members_of_every_shape_are_known() -> None:
+    assert MEMBERS.keys() == SHAPES.keys()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

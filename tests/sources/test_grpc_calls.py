@@ -55,7 +55,8 @@ def test_more_calls_than_there_are_workers_stall_and_the_next_one_is_answered(
             # while they are young, there is no telling that they stall; the sender is asked to come again
             until(port, "OK")
             assert health_pb2.HealthCheckResponse.FromString(until(port, "OK", b"", CHECK).body).status == SERVING
-    assert ("grpc", "too_slow") in intake.refusals
+            while ("grpc", "too_slow") not in intake.refusals:  # on a busy machine young ones grow old meanwhile
+                until(port, "OK")
 
 
 def until(port: int, code: str, message: bytes = BODY, method: str = TRACES) -> Called:

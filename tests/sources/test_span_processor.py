@@ -13,7 +13,7 @@ import pytest
 from opentelemetry import trace as otel_trace
 from opentelemetry.baggage import set_baggage
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import Event, ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
@@ -518,3 +518,27 @@ def test_attributes_of_a_span_that_was_made_by_hand_are_read_too(given: Mapping[
     found = SpanConverter().convert(ReadableSpan("tool", attributes=given), PROJECTION)
     assert found.attributes == {"tool.name": "search"}
     assert SpanConverter().convert(ReadableSpan("tool"), PROJECTION).attributes == {}
+
+
+class Markup(str):
+    """Text of somebody's own."""
+
+    __slots__ = ()
+
+
+def test_names_and_times_of_other_types_are_taken_as_what_they_mean() -> None:
+    given = ReadableSpan(None, attributes={"tool.name": Markup("x" * 5_000)}, events=[Event("exception", timestamp=12.5)])  # type: ignore[arg-type]
+    given._start_time, given._end_time = 10.7, 20.2  # type: ignore[assignment] # noqa: SLF001 - as time.time() * 1e9 gives them
+    found = SpanConverter().convert(given, PROJECTION)
+    assert (found.name, found.start_unix_ns, found.end_unix_ns) == ("None", 10, 20)
+    assert [(type(event.time_unix_ns), event.time_unix_ns) for event in found.events] == [(int, 12)]
+    assert found.size_bytes > 5_000
+
+
+def test_span_that_can_not_be_read_leaves_its_trace_in_doubt(sink: ListSink, tracer: Tracer) -> None:
+    with tracer.start_as_current_span("agent"):
+        lost = tracer.start_span("execute_tool search")
+        lost._instrumentation_scope = InstrumentationScope([])  # type: ignore[attr-defined, arg-type] # noqa: SLF001 - no name
+        lost.end()
+    assert [span.name for span in sink.spans] == ["agent"]
+    assert sink.open_spans == [1]  # as if it had never ended: it must not count as a call that was not made
