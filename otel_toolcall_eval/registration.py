@@ -100,7 +100,10 @@ class Registration:
 
 
 def _provider_of(span: ReadableSpan) -> trace.TracerProvider:
-    """Return the provider that a span comes from, or one with its processors and its resource: a span does not know the provider itself."""
+    """Return the provider that a span comes from, or one with its processors, resource and limits: a span does not know its provider.
+
+    Asked for the first span that comes: with one processor on two providers, the verdicts of both go where that span goes.
+    """
     processor: Any = getattr(span, "_span_processor", None)
     known = trace.get_tracer_provider()
     if getattr(known, "_active_span_processor", None) is processor:

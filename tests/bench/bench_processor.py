@@ -10,7 +10,7 @@ from __future__ import annotations
 import resource
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -59,6 +59,11 @@ def wrapping() -> SpanProcessor:
     return ToolCallEvalSpanProcessor(EVALUATIONS, next=batch())
 
 
+MORE_TIME: Final = "more time by the clock %"
+SHARE, LEAST_NS = 0.01, 50_000.0
+"""A span may cost so much of the agent's own time, or so many nanoseconds, whichever is more."""
+
+
 def spans_of(attributes: Mapping[str, str | int], root: Span, provider: TracerProvider, count: int) -> Iterator[tuple[Span, ReadableSpan]]:
     tracer, context = provider.get_tracer("agent"), set_span_in_context(root)
     for _ in range(count):
@@ -67,23 +72,26 @@ def spans_of(attributes: Mapping[str, str | int], root: Span, provider: TracerPr
         yield span, span._readable_span()  # type: ignore[attr-defined, misc]  # noqa: SLF001 - what the SDK hands to on_end
 
 
-def hook_ns(processor: SpanProcessor, attributes: Mapping[str, str | int]) -> float:
-    """Return nanoseconds that a span's two hooks take in the application's thread."""
+def hook_ns(processors: Sequence[SpanProcessor], attributes: Mapping[str, str | int]) -> list[float]:
+    """Return nanoseconds that a span's two hooks take in the application's thread, for each processor; they take turns."""
     provider = TracerProvider(shutdown_on_exit=False)
     root = provider.get_tracer("agent").start_span("root")
-    processor.on_start(root)  # type: ignore[arg-type]  # the SDK's tracer makes the SDK's spans
+    for processor in processors:
+        processor.on_start(root)  # type: ignore[arg-type]  # the SDK's tracer makes the SDK's spans
     spans = list(spans_of(attributes, root, provider, PART * PARTS))  # type: ignore[arg-type]
-    found = []
+    found: list[list[float]] = [[] for _ in processors]
     for first in range(0, len(spans), PART):
         part = spans[first : first + PART]
-        began = time.thread_time_ns()
-        for span, ended in part:
-            processor.on_start(span, parent_context=None)
-            processor.on_end(ended)
-        found.append((time.thread_time_ns() - began) / PART)
-        processor.force_flush(60_000)
-    processor.shutdown()
-    return sorted(found)[len(found) // 20]
+        for processor, parts in zip(processors, found, strict=True):
+            began = time.thread_time_ns()
+            for span, ended in part:
+                processor.on_start(span, parent_context=None)
+                processor.on_end(ended)
+            parts.append((time.thread_time_ns() - began) / PART)
+            processor.force_flush(60_000)
+    for processor in processors:
+        processor.shutdown()
+    return [sorted(parts)[len(parts) // 20] for parts in found]
 
 
 def agent_us(make: Callable[[], SpanProcessor] | None, *, work_ns: int = 0, runs: int = 40) -> tuple[float, float]:
@@ -130,7 +138,7 @@ def memory_mb(spans: int, *, parts: int = QUARTERS) -> tuple[list[float], int]:
 def results() -> Iterator[Result]:
     """Measure the hooks, whole agents, and memory."""
     for attributes, load, most in ((PLAIN, "no tool call", 1.0), (TOOL, "tool call", 2.0)):
-        runs = [(hook_ns(batch(), attributes), hook_ns(ours(), attributes)) for _ in range(3)]
+        runs = [hook_ns((batch(), ours()), attributes) for _ in range(3)]
         theirs, mine = (min(run[side] for run in runs) for side in (0, 1))
         yield Result(
             name="hooks",
@@ -167,6 +175,6 @@ def agents(work_ns: int, runs: int, load: str) -> Iterator[Result]:
             ours=cpu - base_cpu,
             yardstick="BatchSpanProcessor",
             theirs=found["batch"][0] - base_cpu,
-            goals=(Goal(limit=50.0, of="ours"),),
-            more={"more time by the clock %": 100 * (clock / base_clock - 1), "no processor us/span": base_cpu},
+            goals=(Goal(limit=1.0, of=MORE_TIME) if work_ns * SHARE > LEAST_NS else Goal(limit=LEAST_NS / 1e3, of="ours"),),
+            more={MORE_TIME: 100 * (clock / base_clock - 1), "no processor us/span": base_cpu},
         )
