@@ -90,13 +90,6 @@ class Span:
     size_bytes: int = field(default=0, compare=False)
 
     @property
-    def parent_is_remote(self) -> bool | None:
-        """True or False where the producer said so, None where it did not."""
-        if not self.flags & FLAG_PARENT_LOCALITY_KNOWN:
-            return None
-        return bool(self.flags & FLAG_PARENT_IS_REMOTE)
-
-    @property
     def is_root(self) -> bool:
         """True for a span without a parent, and for the first span of its process in a trace."""
         return self.parent_span_id is None or self.flags & _PARENT_IN_ANOTHER_PROCESS == _PARENT_IN_ANOTHER_PROCESS

@@ -172,7 +172,7 @@ def test_the_sdks_exporter_delivers_its_spans(make: Callable[..., Receiver], exp
     tool, agent = intake.decoded[0].spans
     assert (tool.name, tool.attributes, tool.scope.name, tool.scope.version) == ("tool", {"tool.name": "get_weather"}, "agent", "1.0")
     assert tool.parent_span_id == agent.span_id
-    assert (agent.attributes, agent.is_root, agent.parent_is_remote) == ({}, True, False)
+    assert (agent.attributes, agent.is_root, agent.flags & 0x300) == ({}, True, 0x100)
     assert agent.resource.attributes["telemetry.sdk.language"] == "python"
     context = spans[0].context
     assert context is not None

@@ -151,7 +151,7 @@ def test_ended_spans_arrive_with_their_tree_and_only_the_attributes_that_matter(
         tool.set_attributes({"tool.name": "search", "input.value": "{}", "noise": "x" * 1000, "list": (1, 2)})
     child, parent = sink.spans
     assert parent.span_id == root.get_span_context().span_id.to_bytes(8, "big")
-    assert (child.parent_span_id, child.parent_is_remote, child.is_root) == (parent.span_id, False, False)
+    assert (child.parent_span_id, child.flags, child.is_root) == (parent.span_id, 0x100, False)
     assert (parent.parent_span_id, parent.is_root) == (None, True)
     assert child.attributes == {"tool.name": "search", "input.value": "{}"}
     assert child.trace_id == root.get_span_context().trace_id.to_bytes(16, "big")
@@ -185,7 +185,7 @@ def test_remote_parent_makes_a_root(sink: ListSink, tracer: Tracer) -> None:
     with tracer.start_as_current_span("server", context=set_span_in_context(NonRecordingSpan(remote))):
         pass
     (span,) = sink.spans
-    assert (span.parent_is_remote, span.is_root) == (True, True)
+    assert (span.flags, span.is_root) == (0x300, True)
 
 
 def test_detached_child_keeps_the_trace_open(sink: ListSink, tracer: Tracer) -> None:
