@@ -58,11 +58,16 @@ def record(folder: Path) -> Recorded:
         assert judging.force_flush()
         provider.shutdown()
         logger_provider.shutdown()
-        runs.append(_in_order_of_start(spans.get_finished_spans()))
+        runs.append(_in_order_of_start([span for span in spans.get_finished_spans() if _is_the_agents(span)]))
         verdicts.append(dict(_verdict(event.log_record.attributes or {}) for event in logs.get_finished_logs()))
     file = folder / "runs.json"
     file.write_text(json.dumps({"service": SERVICE_NAME, "scope": TRACER_NAME, "runs": runs}), encoding="utf-8")
     return Recorded(file=file, verdicts=verdicts)
+
+
+def _is_the_agents(span: ReadableSpan) -> bool:
+    """Tell the agent's spans from ours, which go where they go."""
+    return span.instrumentation_scope is not None and span.instrumentation_scope.name == TRACER_NAME
 
 
 def _in_order_of_start(spans: Sequence[ReadableSpan]) -> list[dict[str, object]]:
