@@ -12,7 +12,7 @@ from tests.e2e.chromium import found
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, Dialog, Page
+    from playwright.sync_api import Browser, Dialog, Page, Request
 
 OPTIONS: Final = (
     "--no-sandbox",  # CI runs as root, where Chromium has none; the pages are our own
@@ -54,7 +54,12 @@ def opened(browser: Browser, *, width: int = 1440, scheme: Scheme = "light") -> 
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-    page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
+
+    def note_failure(request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # the test went on to another page, or closed this one, while it was under way
+            complaints.append(f"failed: {request.url}: {request.failure}")
+
+    page.on("requestfailed", note_failure)
 
     def dismiss(dialog: Dialog) -> None:
         complaints.append(f"dialog: {dialog.message}")
@@ -65,7 +70,7 @@ def opened(browser: Browser, *, width: int = 1440, scheme: Scheme = "light") -> 
         yield page
     finally:
         context.close()
-    assert complaints == []
+    assert complaints == [], complaints
 
 
 # The contrast of every visible text with what is behind it, where it is less than WCAG 2.2 asks for (1.4.3): 4.5, or 3 for large text.
