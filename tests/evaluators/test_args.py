@@ -131,9 +131,11 @@ def test_bounds_are_what_missing_calls_can_do(criteria: ArgsCriteria, calls: lis
     added = [call(wanted.tool, wanted.arguments, call_id=wanted.call_id) for wanted in criteria.expectations]
     added += [call(tool, {"z": 1}) for tool in "fg"]
     values = [evaluate(criteria, log(*front, *calls)).value for size in range(3) for front in product(added, repeat=size)]
-    shared = any(made.aliases for made in calls) and criteria.matching is Matching.POSITIONAL
+    # By position, a call that is pushed back from an expectation with an ID may meet one without, which the bound does not count on.
+    choosy = any(made.aliases for made in calls) or any(wanted.call_id is not None for wanted in criteria.expectations)
+    wider = choosy and criteria.matching is Matching.POSITIONAL
     assert score.highest == max(values)
-    assert score.lowest <= min(values) if shared else score.lowest == min(values)
+    assert score.lowest <= min(values) if wider else score.lowest == min(values)
     assert score.doubts == ()
 
 
