@@ -6,13 +6,11 @@ Owned by the worker's thread. Nothing that was recorded is told but names, and t
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
-    from otel_toolcall_eval.emitter import Emitter
     from otel_toolcall_eval.model.score import TraceReport
 
 _logger = logging.getLogger(__name__)
@@ -40,20 +38,9 @@ class Notices:
             self._failing.add(episode)
             _logger.error("a part failed and was passed over; please report it", extra={"part": episode[0], "error_type": episode[1]})
 
-    @contextmanager
-    def passing_over(self, part: object) -> Iterator[None]:
+    def passing_over(self, part: object) -> AbstractContextManager[None]:
         """Outlive whatever fails inside: a bug of ours must not end the thread, or every later trace is lost."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - see above
-            self.failed(part, error)
-
-    def let_emit(self, emitter: Emitter, report: TraceReport) -> None:
-        """Hand a report to an emitter, and outlive its faults likewise; a context for each emitter and trace would take 1.5 us."""
-        try:
-            emitter.emit(report)
-        except Exception as error:  # noqa: BLE001 - see above
-            self.failed(emitter, error)
+        return _PassingOver(self, part)
 
     def decided(self, report: TraceReport, *, criteria: int) -> None:
         """Tell what is likely a slip in a name; ``criteria`` is the number of loaded ones."""
@@ -86,3 +73,22 @@ class Notices:
             service,
             extra={"service": service, "root_span": span.name[:SHOWN_CHARS], "criteria": criteria},
         )
+
+
+class _PassingOver:
+    """A class, since a generator takes 1.5 us each time, and every report passes each emitter."""
+
+    __slots__ = ("_notices", "_part")
+
+    def __init__(self, notices: Notices, part: object) -> None:
+        self._notices = notices
+        self._part = part
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._notices.failed(self._part, error)
+        return True

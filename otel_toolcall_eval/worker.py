@@ -267,7 +267,8 @@ class Worker:
     def _emit(self, reports: Iterable[TraceReport]) -> None:
         for report in reports:
             for emitter in self._emitters:
-                self._notices.let_emit(emitter, report)
+                with self._notices.passing_over(emitter):
+                    emitter.emit(report)
             self._notices.decided(report, criteria=len(self.pipeline.criteria))
         for fault in self.pipeline.take_faults():
             self._notices.failed(self.pipeline, fault)
