@@ -1,5 +1,5 @@
 # Everything a developer does here. Each target sets up .venv by itself if need be; once set up, no target needs the network but
-# `install-check` and `lowest`.
+# `install-check`, `lowest` and `compiled`.
 # Plain POSIX sh and GNU make 3.81, so that it runs as it is on Linux, in containers and on macOS.
 
 VENV := .venv

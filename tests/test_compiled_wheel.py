@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from compiled_wheel import missing_compiler
+
 pytestmark = [
     pytest.mark.compiled,
-    pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler, which the compiled wheel is for"),
+    pytest.mark.skipif(missing_compiler() is not None, reason="there is no C compiler, which the compiled wheel is for"),
 ]
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -20,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -62,8 +63,7 @@ class CompiledHook(BuildHookInterface):  # type: ignore[type-arg] # the builder'
         """Compile the core of a copy, and put the libraries into the wheel beside the sources; an editable install stays pure."""
         if version == "editable":
             return
-        compiler = os.environ.get("CC", "cc").split()[0]
-        if os.name == "posix" and shutil.which(compiler) is None:
+        if (compiler := missing_compiler()) is not None:
             message = (
                 f"there is no C compiler named {compiler}, which HATCH_BUILD_HOOK_ENABLE_CUSTOM=true needs: install one (Debian, Ubuntu:"
                 " apt-get install gcc python3-dev), or leave the variable out for the pure form"
@@ -86,6 +86,12 @@ class CompiledHook(BuildHookInterface):  # type: ignore[type-arg] # the builder'
         """Remove the copy."""
         if version != "editable":
             shutil.rmtree(self._folder)
+
+
+def missing_compiler() -> str | None:
+    """Return the name of the C compiler that setuptools will call, if there is no such program; None if there is, or it can't be told."""
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    return compiler if os.name == "posix" and shutil.which(compiler) is None else None
 
 
 def libraries(folder: Path) -> list[Path]:

@@ -27,7 +27,7 @@ MAX_LENGTH = 1000
 def conversations_of(tree: SpanTree) -> Mapping[bytes, str]:
     """Return the conversation of each span that tells one, or that has a span above it that does. Cost: linear in the spans."""
     found: dict[bytes, str] = {}
-    if not [span for span in tree.spans if not _KEYS.isdisjoint(span.attributes)]:
+    if all(_KEYS.isdisjoint(span.attributes) for span in tree.spans):
         return found
     for span in tree.top_down:
         own = conversation_in(span.attributes, CONVERSATION_KEYS)
