@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.assembly.units import PendingAgents
     from otel_toolcall_eval.model.trace import Span
 
-TRACE_BYTES = 600
-"""What a trace takes beside its spans: this object, its tables, its places in the buffer and in the heap (measured, see tests)."""
+TRACE_BYTES = 550
+"""What a trace takes beside its spans: this object, its places in the buffer and in the heap (measured, see tests)."""
+
+UNPACKED_BYTES = TRACE_BYTES + 250
+"""The same with its table of spans, which a packed one does not have."""
 
 SPAN_SLOT_BYTES = 45
 """What a span takes in the trace's tables, on the average over the sizes to which they grow."""
@@ -78,7 +81,7 @@ class OpenTrace:
         self.last_ns = now_ns
         self.root_ns: int | None = None
         self.open_spans = 0
-        self.size_bytes = TRACE_BYTES
+        self.size_bytes = UNPACKED_BYTES
         self.truncated = False
         self.lost = False  # spans that belong to it were given up before
         self.damaged = False  # spans that belong to it could not be read back from the journal
@@ -192,7 +195,7 @@ class OpenTrace:
         self._weigh()
 
     def _weigh(self) -> None:
-        self.size_bytes = TRACE_BYTES + sum(SPAN_SLOT_BYTES + span.size_bytes for span in self._spans.values())
+        self.size_bytes = UNPACKED_BYTES + sum(SPAN_SLOT_BYTES + span.size_bytes for span in self._spans.values())
         for span in self._spans.values():
             self._await_parent(span, is_root=self._kinds.is_root(span))
 

@@ -14,23 +14,32 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import compress
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.wire.any_value import NestedTooDeepError, read_key_value, read_value, text_of
+from otel_toolcall_eval.wire.span_factory import Kept, value_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from mypy_extensions import i64
 
     from otel_toolcall_eval.model.trace import Projection, Value
     from otel_toolcall_eval.wire.limits import MemberBudget
 
 _KEY_TAG = b"\x0a"
-_LONG_KEY = 0x80  # from here on the length takes two bytes
-_KEY_START = 2  # behind tag and length
+_TAG_OF_KEY: Final = 0x0A
+_TAG_OF_VALUE: Final = 0x12
+_TAG_OF_TEXT: Final = 0x0A
+_CONTINUES: Final = 0x80
+_PAYLOAD: Final = 0x7F
+_LENGTH_BITS: Final = 35  # of a length in five bytes
+_LONG_KEY: Final = 0x80  # from here on the length takes two bytes
+_KEY_START: Final = 2  # behind tag and length
 _HEAD_BYTES = 10  # tag, length, and the first eight bytes of the key: tells most keys of one convention apart
 _KEY_HEAD_BYTES = _HEAD_BYTES - _KEY_START
-_MEMO_ENTRIES = 4096
-_RECENT_BYTES = 64  # longer values seldom come twice
+_MEMO_ENTRIES: Final = 4096
+_RECENT_BYTES: Final = 64  # longer values seldom come twice
 
 _head_of: Callable[[bytes], bytes] = itemgetter(slice(0, _HEAD_BYTES))
 
@@ -65,21 +74,24 @@ class _Memo(dict[bytes, bool]):
 class AttributeReader:
     """Reads the kept attributes of spans, for one projection."""
 
-    __slots__ = ("_may_be_kept", "_names", "_prefixes", "_recent", "event_names")
+    __slots__ = ("_keys", "_known", "_may_be_kept", "_names", "_prefixes", "_recent", "event_names")
 
     def __init__(self, projection: Projection) -> None:
         """Prepare the tests; done once for each projection.
 
         ``event_names`` maps the encoded names of the events that are kept to their text.
         """
+        self._keys = projection.keys
         self._names = {key.encode(): key for key in projection.keys}
         self._prefixes = tuple(prefix.encode() for prefix in projection.prefixes)
         self._may_be_kept = _Memo(self._names, self._prefixes).__getitem__
-        self._recent: dict[bytes, tuple[str, Value]] = {}  # by any decoding thread; a lost entry changes nothing
+        # Memos, by any decoding thread; a lost entry changes nothing.
+        self._recent: dict[bytes, tuple[str, Value]] = {}
+        self._known: dict[bytes, str] = {}
         self.event_names = {name.encode(): name for name in projection.event_names}
 
-    def read(self, encoded: Sequence[bytes], budget: MemberBudget) -> tuple[dict[str, Value], int]:
-        """Return the attributes that are kept, and how many were left out although they should be.
+    def read(self, encoded: Sequence[bytes], budget: MemberBudget) -> Kept:
+        """Return the attributes that are kept.
 
         Args:
             encoded: one ``KeyValue`` each; of equal keys the last one counts.
@@ -90,34 +102,103 @@ class AttributeReader:
             TooLargeError: the budget is spent.
         """
         every = encoded[:]  # one copy: reading the container costs an object for each attribute each time
-        kept: dict[str, Value] = {}
-        too_deep = 0
-        recent = self._recent
+        kept = Kept()
+        recent, attributes = self._recent, kept.attributes
         for data in compress(every, map(self._may_be_kept, map(_head_of, every))):
             seen = recent.get(data) if len(data) < _RECENT_BYTES else None
-            if seen is not None:
-                kept[seen[0]] = seen[1]
-                continue
-            key, start, end = read_key_value(data, 0, len(data))
-            name = self._names.get(key)
-            if name is None:
-                if not key.startswith(self._prefixes):
-                    continue
-                name = text_of(key)
-            try:
-                value = read_value(data, start, end, budget)
-            except NestedTooDeepError:
-                too_deep += 1
-                continue
-            kept[name] = value
-            if len(data) < _RECENT_BYTES and not isinstance(value, dict):
-                self._remember(data, name, value)
-        return kept, too_deep
+            if seen is None:
+                self._take(data, kept, budget)
+            else:
+                attributes[seen[0]] = seen[1]
+        return kept
+
+    def take(self, data: bytes, start: i64, stop: i64, kept: Kept, budget: MemberBudget) -> None:
+        """Add the ``KeyValue`` that lies between two positions, if it is kept; else as ``read``.
+
+        For the compiled core: on positions, since each object that is not made saves more than all that is done to them.
+        """
+        value: i64 = start + _KEY_START
+        if value <= stop:
+            value += data[start + 1]
+        if value > stop or data[start] != _TAG_OF_KEY or data[start + 1] >= _LONG_KEY:
+            self._take_odd(data[start:stop], kept, budget)
+            return
+        key = data[start + _KEY_START : value]
+        name = self._known.get(key)
+        if name is None:
+            name = self._know(key)
+        if not name:
+            return
+        if stop - start < _RECENT_BYTES:
+            short = data[start:stop]
+            seen = self._recent.get(short)
+            if seen is None:
+                self._take(short, kept, budget)
+            else:
+                kept.attributes[seen[0]] = seen[1]
+            return
+        text: i64 = _skip_length(data, value, stop, _TAG_OF_VALUE)
+        if text > 0:
+            text = _skip_length(data, text, stop, _TAG_OF_TEXT)
+        if text > 0 and name in self._keys:
+            found = text_of(data[text:stop])
+            kept.attributes[name] = found
+            kept.size_bytes += value_bytes(found)
+        else:
+            self._take(data[start:stop], kept, budget)
+
+    def _take_odd(self, data: bytes, kept: Kept, budget: MemberBudget) -> None:
+        if self._may_be_kept(_head_of(data)):
+            self._take(data, kept, budget)
+
+    def _know(self, key: bytes) -> str:
+        """Return the name of an attribute that is kept, empty for another one, and remember it if it is short."""
+        name = self._names.get(key) or (text_of(key) if self._prefixes and key.startswith(self._prefixes) else "")
+        if len(self._known) >= _MEMO_ENTRIES:
+            self._known.clear()  # somebody sends made-up keys
+        if len(key) < _RECENT_BYTES:
+            self._known[key] = name
+        return name
+
+    def _take(self, data: bytes, kept: Kept, budget: MemberBudget) -> None:
+        key, value_start, value_end = read_key_value(data, 0, len(data))
+        name = self._names.get(key)
+        if name is None:
+            if not self._prefixes or not key.startswith(self._prefixes):
+                return
+            name = text_of(key)
+            kept.size_bytes += len(name)
+        try:
+            value = read_value(data, value_start, value_end, budget)
+        except NestedTooDeepError:
+            kept.too_deep += 1
+            return
+        kept.attributes[name] = value
+        kept.size_bytes += value_bytes(value)
+        if len(data) < _RECENT_BYTES and not isinstance(value, dict):
+            self._remember(data, name, value)
 
     def _remember(self, data: bytes, name: str, value: Value) -> None:
         if len(self._recent) >= _MEMO_ENTRIES:
             self._recent.clear()
         self._recent[data] = (name, value)
+
+
+def _skip_length(data: bytes, at: i64, stop: i64, tag: i64) -> i64:
+    """Return where the content of a field begins that reaches to ``stop``, if there is one of this tag; else -1."""
+    if at >= stop or data[at] != tag:
+        return -1
+    at += 1
+    length: i64 = 0
+    shift: i64 = 0
+    while at < stop and shift < _LENGTH_BITS:
+        byte: i64 = data[at]
+        at += 1
+        length |= (byte & _PAYLOAD) << shift
+        if byte < _CONTINUES:
+            return at if at + length == stop else -1
+        shift += 7
+    return -1
 
 
 def read_all(encoded: Sequence[bytes], budget: MemberBudget) -> tuple[dict[str, Value], int]:

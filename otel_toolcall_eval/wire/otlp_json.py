@@ -17,7 +17,7 @@ from otel_toolcall_eval.wire.decoded import DecodedTraces, FaultTally, fault_of,
 from otel_toolcall_eval.wire.json_blocks import all_attributes_of, attributes_of, each, in_field, length, resource_of, scope_of
 from otel_toolcall_eval.wire.json_fields import WrongTypeError, as_object, enum_of, id_of, integer_of, list_of, text_of
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, MemberBudget, check_json
-from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, Origin, make_span, origin_of
+from otel_toolcall_eval.wire.span_factory import Origin, kept_of, make_span, origin_of
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Projection, Span
@@ -125,7 +125,7 @@ class _Decoder:
         if fault is not None:
             self._faults.add(fault)
             return
-        attributes, too_deep = attributes_of(fields, self._projection.keeps, self._budget)
+        kept = kept_of(*attributes_of(fields, self._projection.keeps, self._budget))
         code, message = in_field(fields, "status", _status) if "status" in fields else _NO_STATUS
         self._spans.append(
             make_span(
@@ -139,9 +139,9 @@ class _Decoder:
                 enum_of(fields, "kind", _KINDS),
                 code,
                 message,
-                attributes or NO_ATTRIBUTES,
+                kept,
                 self._events(fields) if self._projection.event_names else (),
-                integer_of(fields, "droppedAttributesCount", low=0, high=_UINT32_MAX) + too_deep,
+                integer_of(fields, "droppedAttributesCount", low=0, high=_UINT32_MAX) + kept.too_deep,
                 origin,
                 any(id_of(as_object(link), "traceId") != trace_id for link in list_of(fields, "links")),
             )

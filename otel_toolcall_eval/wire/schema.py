@@ -1,7 +1,8 @@
 """A protobuf schema of OTLP traces and logs that decodes no more of a span than everyone needs.
 
-Attributes, events, status, resource and scope stay ``bytes``: protobuf's C parser then skips over their content, and who wants
-some of it decodes just that. Text is ``bytes`` too, since one invalid UTF-8 sequence in a ``string`` fails the whole request.
+The attributes, events and status of a span, resource and scope stay ``bytes``, and whole spans if asked: protobuf's C parser skips over
+their content, and who wants some of it decodes just that. Text is ``bytes`` too, since one invalid UTF-8 sequence in a ``string`` fails
+the whole request.
 
 Choice: built at import from descriptors in a pool of its own, so it needs neither generated code nor the ``opentelemetry-proto``
 package and can't clash with it. Rejected: the generated classes (1.8 times the parse time, strict about UTF-8, limit the nesting
@@ -69,10 +70,10 @@ class SpanMessage(Protocol):
 
 
 class ScopeSpansMessage(Protocol):
-    """``ScopeSpans``; ``scope`` is an ``InstrumentationScope``."""
+    """``ScopeSpans``; ``scope`` is an ``InstrumentationScope``, and ``spans`` are encoded if the request was parsed down to its spans."""
 
     scope: bytes
-    spans: Sequence[SpanMessage]
+    spans: Sequence[SpanMessage] | Sequence[bytes]
 
 
 class ResourceSpansMessage(Protocol):
@@ -152,6 +153,9 @@ _FIELDS: dict[str, dict[str, tuple[int, _Type, bool]]] = {
     "ScopeSpans": {"scope": (1, _BYTES, False), "spans": (2, "Span", True)},
     "ResourceSpans": {"resource": (1, _BYTES, False), "scope_spans": (2, "ScopeSpans", True)},
     "Request": {"resource_spans": (1, "ResourceSpans", True)},
+    "EncodedScopeSpans": {"scope": (1, _BYTES, False), "spans": (2, _BYTES, True)},
+    "EncodedResourceSpans": {"resource": (1, _BYTES, False), "scope_spans": (2, "EncodedScopeSpans", True)},
+    "EncodedRequest": {"resource_spans": (1, "EncodedResourceSpans", True)},
     "LogRecord": {
         "time_unix_nano": (1, _FIXED64, False),
         "body": (5, _BYTES, False),
@@ -193,7 +197,9 @@ def _parser(message_name: str) -> object:
 
 # Each raises google.protobuf.message.DecodeError for what is not protobuf.
 parse_request = cast("Callable[[bytes], RequestMessage]", _parser("Request"))
+parse_down_to_spans = cast("Callable[[bytes], RequestMessage]", _parser("EncodedRequest"))
 parse_logs_request = cast("Callable[[bytes], LogsRequestMessage]", _parser("LogsRequest"))
+parse_span = cast("Callable[[bytes], SpanMessage]", _parser("Span"))
 parse_event = cast("Callable[[bytes], EventMessage]", _parser("Event"))
 parse_status = cast("Callable[[bytes], StatusMessage]", _parser("Status"))
 parse_scope = cast("Callable[[bytes], ScopeMessage]", _parser("Scope"))

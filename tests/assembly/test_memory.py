@@ -29,11 +29,10 @@ ROOT = Path(__file__).resolve().parents[2]
     ],
 )
 def test_estimate_keeps_to_the_measured_growth(shape: str, traces: int, how: str) -> None:
-    """Never a tenth too low; up to three twentieths too high, since short texts that recur are one object and count for each span."""
     command = [sys.executable, "-m", "tests.assembly.growth", shape, str(traces), f"{how},traced"]
     measured = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
     assert measured["open"] == traces
-    assert measured["traced"] * 0.9 <= measured["estimate"] <= measured["traced"] * 1.15
+    assert measured["traced"] * 0.9 <= measured["estimate"] <= measured["traced"] * 1.1
 
 
 def test_ten_spans_of_a_waiting_trace_fit_a_hundred_thousand_times_into_the_default_limit() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,11 +10,29 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.wire.attribute_reader import AttributeReader, read_all, reader_for
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, MemberBudget
+from otel_toolcall_eval.wire.span_factory import Kept
 from otel_toolcall_eval.wire.varint import MalformedError
 from tests.wire.otlp_requests import attribute, nested, nested_bytes, varint
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from otel_toolcall_eval.model.trace import Value
+
 BUDGET = MemberBudget(DEFAULT_LIMITS)
 TOO_DEEP = b"\x0a\x02id\x12" + varint(len(nested_bytes(101))) + nested_bytes(101)
+
+
+def taken(reader: AttributeReader, attributes: Sequence[bytes], budget: MemberBudget) -> Kept:
+    """Read attributes one by one, out of the middle of other bytes."""
+    kept = Kept()
+    for data in attributes:
+        reader.take(b"before" + data + b"after", 6, 6 + len(data), kept, budget)
+    return kept
+
+
+def seen(kept: Kept) -> tuple[dict[str, Value], int]:
+    return kept.attributes, kept.too_deep
 
 
 def encoded(*keys: str) -> list[bytes]:
@@ -35,19 +55,20 @@ def test_exactly_the_attributes_of_the_projection_are_kept(
     attributes = encoded(*keys)
     if value_first:
         attributes = [each[len(each) - 4 :] + each[: len(each) - 4] if each[-4:-2] == b"\x12\x02" else each for each in attributes]
-    found, too_deep = AttributeReader(projection).read(attributes, BUDGET)
-    assert found == {key: number for number, key in enumerate(keys) if projection.keeps(key)}
-    assert too_deep == 0
+    expected = {key: number for number, key in enumerate(keys) if projection.keeps(key)}
+    for read in (AttributeReader.read, taken):
+        assert seen(read(AttributeReader(projection), attributes, BUDGET)) == (expected, 0)
 
 
 def test_of_equal_keys_the_last_one_counts() -> None:
     reader = AttributeReader(Projection(keys=frozenset({"tool.name"})))
-    assert reader.read(encoded("tool.name", "other", "tool.name"), BUDGET) == ({"tool.name": 2}, 0)
+    assert seen(reader.read(encoded("tool.name", "other", "tool.name"), BUDGET)) == ({"tool.name": 2}, 0)
 
 
 def test_a_value_nested_too_deep_is_left_out_alone() -> None:
     reader = AttributeReader(Projection(keys=frozenset({"id", "tool.name"})))
-    assert reader.read([TOO_DEEP, *encoded("tool.name")], BUDGET) == ({"tool.name": 0}, 1)
+    for read in (AttributeReader.read, taken):
+        assert seen(read(reader, [TOO_DEEP, *encoded("tool.name")], BUDGET)) == ({"tool.name": 0}, 1)
     assert read_all([TOO_DEEP, *encoded("tool.name")], BUDGET) == ({"tool.name": 0}, 1)
 
 
@@ -55,14 +76,14 @@ def test_broken_attributes_matter_only_where_they_are_read() -> None:
     broken = b"\x0a\x09tool.name\x12\x7f"
     with pytest.raises(MalformedError):
         AttributeReader(Projection(keys=frozenset({"tool.name"}))).read([broken], BUDGET)
-    assert AttributeReader(Projection(keys=frozenset({"tool.time"}))).read([broken], BUDGET) == ({}, 0)
+    assert seen(AttributeReader(Projection(keys=frozenset({"tool.time"}))).read([broken], BUDGET)) == ({}, 0)
 
 
 def test_made_up_keys_without_end_are_forgotten_again() -> None:
     reader = AttributeReader(Projection(keys=frozenset({"tool.name"})))
     for number in range(0, 20_000, 100):
         keys = [f"{each:08d}.made.up" for each in range(number, number + 100)]
-        assert reader.read(encoded(*keys, "tool.name"), BUDGET) == ({"tool.name": 100}, 0)
+        assert reader.read(encoded(*keys, "tool.name"), BUDGET).attributes == {"tool.name": 100}
     assert len(reader._may_be_kept.__self__) <= 4096  # type: ignore[attr-defined] # noqa: SLF001 - the bound is not visible otherwise
 
 
@@ -70,8 +91,8 @@ def test_values_without_end_are_forgotten_again_and_equal_ones_are_one_object() 
     reader = AttributeReader(Projection(keys=frozenset({"tool.name"})))
     for number in range(10_000):
         data = attribute("tool.name", f"made up {number}").SerializeToString()
-        first, _ = reader.read([data], BUDGET)
-        second, _ = reader.read([bytes(bytearray(data))], BUDGET)
+        first = reader.read([data], BUDGET).attributes
+        second = reader.read([bytes(bytearray(data))], BUDGET).attributes
         assert first == {"tool.name": f"made up {number}"}
         assert first["tool.name"] is second["tool.name"]
     assert len(reader._recent) <= 4096  # noqa: SLF001 - the bound is not visible otherwise
@@ -80,7 +101,7 @@ def test_values_without_end_are_forgotten_again_and_equal_ones_are_one_object() 
 def test_a_structured_value_is_never_shared() -> None:
     reader = AttributeReader(Projection(keys=frozenset({"id"})))
     data = attribute("id", nested(1, kvlist=True)).SerializeToString()
-    first, second = (reader.read([data], BUDGET)[0]["id"] for _ in range(2))
+    first, second = (reader.read([data], BUDGET).attributes["id"] for _ in range(2))
     assert first == second == {"k": 7}
     assert first is not second
 

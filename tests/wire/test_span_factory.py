@@ -10,7 +10,7 @@ import pytest
 
 from otel_toolcall_eval.model.trace import Projection, Resource, Scope, Span, SpanEvent, StatusCode
 from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
-from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, make_span, origin_of, value_bytes
+from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, kept_of, make_span, origin_of, value_bytes
 from tests.wire.otlp_requests import KEEP, attribute, nested, numbered, request_of
 
 ORIGIN = origin_of(Resource(attributes={"service.name": "s"}), Scope(name="scope"), spans=1)
@@ -20,7 +20,7 @@ EVENT = SpanEvent(name="e", time_unix_ns=1)
 
 
 def made() -> Span:
-    return make_span(TRACE_ID, SPAN_ID, PARENT_ID, "n", 1, 2, 3, 4, StatusCode.ERROR, "m", {"a": 5}, (EVENT,), 6, ORIGIN)
+    return make_span(TRACE_ID, SPAN_ID, PARENT_ID, "n", 1, 2, 3, 4, StatusCode.ERROR, "m", kept_of({"a": 5}, 0), (EVENT,), 6, ORIGIN)
 
 
 def test_a_made_span_is_a_span_in_every_respect() -> None:
