@@ -86,7 +86,7 @@ class Pipeline:
         self._overloaded = DecisionCache(capacity=(limits or BufferLimits()).decisions, keep_ns=keep_ns)
         self._own_projection = reader.projection | Projection(keys=frozenset({*CONVERSATION_KEYS, *(key for key, _ in root.attributes)}))
         self.projection = self._own_projection | self._binder.projection
-        self.counts = SpanCounts()
+        self.counts, self.judged_spans = SpanCounts(), 0  # those of a trace that is judged again count again
         self._faults: list[Exception] = []
         self._keep_decisions, self._batch = keep_decisions, 0
         self._decisions: list[Decision] = []
@@ -216,6 +216,7 @@ class Pipeline:
 
     def _judge_all(self, traces: list[Trace]) -> Iterator[TraceReport]:
         self._batch += 1
+        self.judged_spans += sum([len(trace.spans) for trace in traces])
         traces.reverse()
         while traces:
             trace = traces.pop()  # let go of at once: its spans are the most of what a recording weighs

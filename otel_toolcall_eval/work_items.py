@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What has to come to pass before a sender is answered: ``done``, if there is such, and that so many ``seconds`` are over."""
+
+    done: Future[None] | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpanRequest:
     """The spans of one request.
 

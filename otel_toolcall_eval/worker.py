@@ -18,8 +18,10 @@ from otel_toolcall_eval.clock import MonotonicClock
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.journaling import NoJournal
 from otel_toolcall_eval.notices import Notices
+from otel_toolcall_eval.pace import Pace
 from otel_toolcall_eval.pipeline import OWN_SCOPE
-from otel_toolcall_eval.work_items import BindRequest, LogRequest, Look, Question, SpanRequest
+from otel_toolcall_eval.taking import take
+from otel_toolcall_eval.work_items import BindRequest, LogRequest, Look, Question, Receipt, SpanRequest
 from otel_toolcall_eval.work_queue import WorkQueue
 
 if TYPE_CHECKING:
@@ -77,7 +79,9 @@ class Worker:
         self._journal = journal or NoJournal()
         self._queue = WorkQueue(queue_bytes)
         self._thread = self._new_thread()
-        self._notices = Notices()  # owned by the thread
+        self._pace = Pace()
+        self._notices = Notices()  # owned by the thread, as the next
+        self._taken_spans = 0  # in this turn
 
     def _new_thread(self) -> threading.Thread:
         return threading.Thread(target=self._run, name="otel-toolcall-eval-worker", daemon=True)
@@ -104,8 +108,8 @@ class Worker:
         """Start the thread."""
         self._thread.start()
 
-    def offer(self, decoded: DecodedTraces, *, transport: str) -> Future[None] | None:
-        """Queue a decoded request; returns what has to be done before its sender may be answered, None if nothing.
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt | None:
+        """Queue a decoded request; returns what has to come to pass before its sender is answered, None if nothing.
 
         Raises:
             OverloadedError: the queue is full, or the worker is stopping; nothing of the request was taken.
@@ -120,7 +124,7 @@ class Worker:
         """
         self._put(spans, transport, {}, open_spans)
 
-    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Future[None] | None:
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt | None:
         """Queue the log records of a request, behind the spans that wait and within the same bound; returns the same as ``offer``.
 
         Raises:
@@ -128,7 +132,7 @@ class Worker:
         """
         size, done = ITEM_OVERHEAD_BYTES + decoded.size_bytes, self._to_wait_for()
         self._queue.put(LogRequest(records=decoded.records, transport=transport, received=decoded.received, size_bytes=size, done=done))
-        return done
+        return self._receipt(done, spans=0)
 
     def shed(self, decoded: DecodedTraces, *, transport: str) -> bool:
         """Note the spans of a request that there was no room for, so that their traces are judged with a doubt; False if that failed."""
@@ -202,10 +206,14 @@ class Worker:
 
     def _put(
         self, spans: Sequence[Span], transport: str, rejected: Mapping[str, int], open_spans: Mapping[bytes, int] | None
-    ) -> Future[None] | None:
+    ) -> Receipt | None:
         size, done = ITEM_OVERHEAD_BYTES + sum(span.size_bytes for span in spans), self._to_wait_for()
         self._queue.put(SpanRequest(spans=spans, transport=transport, rejected=rejected, open_spans=open_spans, size_bytes=size, done=done))
-        return done
+        return self._receipt(done, spans=len(spans))
+
+    def _receipt(self, done: Future[None] | None, *, spans: int) -> Receipt | None:
+        seconds = self._pace.admit(spans, now_ns=self._clock.now_ns())
+        return None if done is None and not seconds else Receipt(done=done, seconds=seconds)
 
     def _to_wait_for(self) -> Future[None] | None:
         return Future() if self._journal.keeps_senders_waiting else None
@@ -217,9 +225,12 @@ class Worker:
             requests, news, stopping = self._queue.take(self._seconds_to_next)
             unsettled += len(requests)
             began_ns = self._clock.now_ns()
+            self._taken_spans = 0
             self._take_all(self._journal.write(requests, self.pipeline, now_ns=began_ns))
             self._take_all(self._queue.feed.take(news))  # in process, where there is no journal
-            if self._judge_due(at_least_ns=self._clock.now_ns() - began_ns) or stopping:
+            took_ns = self._clock.now_ns() - began_ns
+            self._pace.took(self._taken_spans, ns=took_ns)
+            if self._judge_due(at_least_ns=took_ns) or stopping:
                 if stopping:
                     self._drain()
                 self._queue.feed.turn_is_over()
@@ -244,9 +255,12 @@ class Worker:
     def _judge_due(self, *, at_least_ns: int) -> bool:
         """Judge what is due; False if there is more, but requests wait, too, and judging had its share of the time."""
         began_ns = now_ns = self._clock.now_ns()
+        due_ns = self.pipeline.next_due_ns()
         while True:
+            turn_ns, late_ns, before = now_ns, 0 if due_ns is None else max(0, now_ns - due_ns), self.pipeline.judged_spans
             self._report(self.pipeline.pop_due(now_ns=now_ns, limit=TRACES_AT_A_TIME))
             now_ns = self._clock.now_ns()
+            self._pace.judged(self.pipeline.judged_spans - before, ns=now_ns - turn_ns, late_ns=late_ns)
             due_ns = self.pipeline.next_due_ns()
             if due_ns is None or due_ns > now_ns:
                 return True
@@ -275,25 +289,10 @@ class Worker:
 
     def _take(self, request: WorkItem) -> None:
         """Hand one request to the pipeline."""
-        now_ns = self._clock.now_ns()
-        if isinstance(request, Question):
-            if request.answer.set_running_or_notify_cancel():
-                request.answer.set_result(self.pipeline.waiting(now_ns=now_ns, limit=request.limit))
+        result = take(self.pipeline, request, now_ns=self._clock.now_ns())
+        if result is None:
             return
-        if isinstance(request, Look):
-            return
-        if isinstance(request, BindRequest):
-            self.pipeline.bind(request.trace_id, request.bound, now_ns=now_ns)
-            return
-        if isinstance(request, LogRequest):
-            self.pipeline.add_logs(request.records, received=request.received, now_ns=now_ns, transport=request.transport)
-            return
-        if isinstance(request, Shed):
-            self.pipeline.shed(request, now_ns=now_ns)
-            return
-        result = self.pipeline.add(
-            request.spans, now_ns=now_ns, transport=request.transport, rejected=request.rejected, open_spans=request.open_spans
-        )
+        self._taken_spans += result.received
         if self._on_late_span is not None:
             for age_ns in result.late_ages_ns:
                 self._on_late_span(age_ns / 1e9)

@@ -337,3 +337,27 @@ def test_notes_of_what_is_shed_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert [queue.put_shed(note) for note in notes] == [True, True, False]
     assert list(queue.take(lambda: 0.0).items) == notes[:2]
     assert queue.put_shed(notes[2])
+
+
+def test_senders_wait_for_their_answer_while_verdicts_are_behind_and_not_after(clock: ManualClock) -> None:
+    class Slow(ListEmitter):
+        def emit(self, report: TraceReport) -> None:
+            super().emit(report)
+            clock.ns += SECOND_NS // 100
+
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [Slow()], clock=clock)
+    worker.start()
+
+    def offer(first: int, traces: int) -> float:
+        decoded = DecodedTraces(spans=tuple(span(1, trace=number) for number in range(first, first + traces)))
+        receipt = worker.offer(decoded, transport="grpc")
+        assert worker.flush(TIMEOUT_SECONDS)
+        return 0.0 if receipt is None else receipt.seconds
+
+    assert offer(1, 50) == 0.0  # nothing is known yet
+    clock.ns = 10 * SECOND_NS
+    assert offer(51, 1) == 0.0  # the first are judged, 10 ms each
+    assert offer(52, 30) == pytest.approx(0.2, abs=0.15)
+    clock.ns = 100 * SECOND_NS
+    assert offer(82, 1) == 0.0
+    assert worker.shutdown(TIMEOUT_SECONDS)

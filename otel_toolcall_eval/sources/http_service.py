@@ -22,7 +22,6 @@ from otel_toolcall_eval.wire.services import HTTP_PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from concurrent.futures import Future
 
     from aiohttp import web
 
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.sources.sink import Refused
     from otel_toolcall_eval.sources.site_gate import SiteGate
     from otel_toolcall_eval.sources.tokens import Tokens
+    from otel_toolcall_eval.work_items import Receipt
 
 _INLINE_BYTES = 256 << 10
 _PAGE_THREADS = 2
@@ -143,7 +143,7 @@ class HttpService(HttpAnswers):
         await waiting_for(done, _TRANSPORTS[encoding])
         return Answer(body=reply, content_type=encoding.value)
 
-    async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> tuple[bytes, Future[None] | None]:
+    async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> tuple[bytes, Receipt | None]:
         take = partial(self._intake.take, body, encoding, signal, transport=_TRANSPORTS[encoding])
         if len(body) <= _INLINE_BYTES or not self._intake.wants(signal):
             return take()

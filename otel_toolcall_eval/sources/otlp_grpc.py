@@ -29,12 +29,12 @@ from otel_toolcall_eval.wire.unpacking import gunzip, is_packed, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
 
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.sources.server_tls import ServerTls
     from otel_toolcall_eval.sources.sink import Refused
     from otel_toolcall_eval.sources.tokens import Tokens
+    from otel_toolcall_eval.work_items import Receipt
 
 TRANSPORT = "grpc"
 
@@ -177,8 +177,8 @@ class GrpcReceiver:
     def _answer(self, signal: Signal, message: bytes, context: grpc.ServicerContext) -> bytes | Callable[[], bytes]:
         try:
             body = self._unpacked(message) if self._intake.wants(signal) else b""
-            reply, done = self._intake.take(body, Encoding.PROTOBUF, signal, transport=TRANSPORT)
-            return reply if done is None else partial(self._when_done, done, reply, context)
+            reply, receipt = self._intake.take(body, Encoding.PROTOBUF, signal, transport=TRANSPORT)
+            return reply if receipt is None else partial(self._when_done, receipt, reply, context)
         except IntakeError as error:
             self._refuse(error, context)
         except Exception as error:  # noqa: BLE001 - gRPC would send the exception's text, which may hold what was sent
@@ -188,10 +188,10 @@ class GrpcReceiver:
             self._refused(TRANSPORT, "internal")
             context.abort(grpc.StatusCode.INTERNAL, "internal error")
 
-    def _when_done(self, done: Future[None], reply: bytes, context: grpc.ServicerContext) -> bytes:
+    def _when_done(self, receipt: Receipt, reply: bytes, context: grpc.ServicerContext) -> bytes:
         """Return the answer once what it says is true."""
         try:
-            wait_for(done, TRANSPORT)
+            wait_for(receipt, TRANSPORT)
         except IntakeError as error:
             self._refuse(error, context)
         return reply

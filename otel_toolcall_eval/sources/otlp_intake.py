@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.sources.sink import Forward, LogSink, Passage, ProjectionSource, Shedder, SpanSink
     from otel_toolcall_eval.wire.decoded import DecodedTraces
     from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
+    from otel_toolcall_eval.work_items import Receipt
 
 _DECODERS = {Encoding.PROTOBUF: otlp_protobuf.decode_traces, Encoding.JSON: otlp_json.decode_traces}
 _LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_logs_json.decode_logs}
@@ -56,7 +57,7 @@ class OtlpIntake:
         """Tell whether the body of such a request is looked at."""
         return signal is Signal.TRACES or self._forward is not None or (signal is Signal.LOGS and self._logs is not None)
 
-    def take(self, body: bytes, encoding: Encoding, signal: Signal, *, transport: str) -> tuple[bytes, Future[None] | None]:
+    def take(self, body: bytes, encoding: Encoding, signal: Signal, *, transport: str) -> tuple[bytes, Receipt | None]:
         """Take in all of a request, or nothing.
 
         Room for passing it on is reserved before anything is done with it, and used after: so a request is refused whole, if that
@@ -69,8 +70,8 @@ class OtlpIntake:
             transport: ``grpc``, ``http/protobuf`` or ``http/json``.
 
         Returns:
-            The answer: an export response, which says how many spans were rejected, and why. And what has to be done before it is given,
-            None if nothing; see ``sources.receipt``.
+            The answer: an export response, which says how many spans were rejected, and why. And what has to come to pass before it is
+            given, None if nothing; see ``sources.receipt``.
 
         Raises:
             IntakeError: it can't be taken in.
@@ -80,26 +81,28 @@ class OtlpIntake:
         if signal is Signal.TRACES:
             decoded = _DECODERS[encoding](body, self._projection())
             passage = None if self._forward is None else self._forward.reserve(body, encoding, signal, decoded.spans)
-            done = self._offer(passage, partial(self._sink.offer, decoded, transport=transport), self._shed(decoded, transport))
-            return export_reply(encoding, signal, rejected=decoded.rejected, reasons=decoded.reasons), done
+            receipt = self._offer(passage, partial(self._sink.offer, decoded, transport=transport), self._shed(decoded, transport))
+            return export_reply(encoding, signal, rejected=decoded.rejected, reasons=decoded.reasons), receipt
         records = None if self._logs is None or signal is not Signal.LOGS else _LOG_DECODERS[encoding](body, self._projection())
         if signal is Signal.METRICS:
             check_metrics(body, encoding)
         passage = None if self._forward is None else self._forward.reserve(body, encoding, signal)
-        done = None
+        receipt = None
         if self._logs is not None and records is not None:
-            done = self._offer(passage, partial(self._logs.offer_logs, records, transport=transport), self._shed_logs(records, transport))
+            receipt = self._offer(
+                passage, partial(self._logs.offer_logs, records, transport=transport), self._shed_logs(records, transport)
+            )
         elif passage is not None:
             passage.commit(judged=True)
-        return export_reply(encoding, signal), done
+        return export_reply(encoding, signal), receipt
 
-    def _offer(self, passage: Passage | None, offer: Callable[[], Future[None] | None], shed: Callable[[], bool]) -> Future[None] | None:
+    def _offer(self, passage: Passage | None, offer: Callable[[], Receipt | None], shed: Callable[[], bool]) -> Receipt | None:
         """Offer a request for judging, and pass it on if it was taken, or may be shed; returns what the offer returned.
 
-        If something is still to be done before the sender may be answered, it is passed on once that has succeeded.
+        If it is still to be written down, it is passed on once that has succeeded.
         """
         try:
-            done = offer()
+            receipt = offer()
         except OverloadedError:
             if passage is None:
                 raise
@@ -112,11 +115,11 @@ class OtlpIntake:
             if passage is not None:
                 passage.cancel()
             raise
-        if passage is not None and done is None:
+        if passage is not None and (receipt is None or receipt.done is None):
             passage.commit(judged=True)
-        elif passage is not None and done is not None:
-            done.add_done_callback(partial(_pass_on, passage))
-        return done
+        elif passage is not None and receipt is not None and receipt.done is not None:
+            receipt.done.add_done_callback(partial(_pass_on, passage))
+        return receipt
 
     def _shed(self, decoded: DecodedTraces, transport: str) -> Callable[[], bool]:
         return lambda: self._shedder is not None and self._shedder.shed(decoded, transport=transport)

@@ -1,21 +1,26 @@
-"""Waits until what a sender sent is written down, before the sender is answered. Only where a journal asks for it."""
+"""Waits with a sender's answer: until what it sent is written down, where a journal asks for it, and while more came than can be judged."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import OverloadedError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from otel_toolcall_eval.work_items import Receipt
 
 RECEIPT_SECONDS = 8.0
 """Senders give up after 10 s. One that is told before that sends again, and what was taken in after all is known by its span IDs."""
 
 
-def wait_for(done: Future[None], transport: str) -> None:
+def wait_for(receipt: Receipt, transport: str) -> None:
     """Wait on this thread; raises OverloadedError if it was refused, or is not done in time."""
+    time.sleep(receipt.seconds)
+    done = receipt.done
+    if done is None:
+        return
     try:
         done.result(RECEIPT_SECONDS)
     except TimeoutError:
@@ -23,13 +28,16 @@ def wait_for(done: Future[None], transport: str) -> None:
         raise _late(transport) from None
 
 
-async def waiting_for(done: Future[None] | None, transport: str) -> None:
+async def waiting_for(receipt: Receipt | None, transport: str) -> None:
     """Wait while the loop goes on; raises OverloadedError if it was refused, or is not done in time."""
-    if done is None:
+    if receipt is None:
+        return
+    await asyncio.sleep(receipt.seconds)
+    if receipt.done is None:
         return
     try:
         async with asyncio.timeout(RECEIPT_SECONDS):
-            await asyncio.wrap_future(done)
+            await asyncio.wrap_future(receipt.done)
     except TimeoutError:
         raise _late(transport) from None
 

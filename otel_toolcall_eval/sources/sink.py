@@ -9,13 +9,12 @@ from otel_toolcall_eval.errors import ForwardQueueFullError
 from otel_toolcall_eval.model.trace import Projection
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from otel_toolcall_eval.errors import IntakeError
     from otel_toolcall_eval.model.trace import Span
     from otel_toolcall_eval.wire.decoded import DecodedTraces
     from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
     from otel_toolcall_eval.wire.replies import Encoding, Signal
+    from otel_toolcall_eval.work_items import Receipt
 
 DEFAULT_MAX_MESSAGE_BYTES = 64 << 20
 """Largest message that a receiver takes, unpacked. Source: OTLP specification, which advises 64 MiB."""
@@ -24,8 +23,8 @@ DEFAULT_MAX_MESSAGE_BYTES = 64 << 20
 class SpanSink(Protocol):
     """Takes the spans of requests. Called from any thread, several at a time."""
 
-    def offer(self, decoded: DecodedTraces, *, transport: str) -> Future[None] | None:
-        """Take all spans of a request, or none; returns without waiting, with what has to be done before the sender may be answered.
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt | None:
+        """Take all spans of a request, or none; returns without waiting, with what has to come to pass before the sender is answered.
 
         Args:
             decoded: the spans, and how many of the request were rejected.
@@ -40,8 +39,8 @@ class SpanSink(Protocol):
 class LogSink(Protocol):
     """Takes the log records of requests. Called from any thread, several at a time."""
 
-    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Future[None] | None:
-        """Take all records of a request, or none; returns without waiting, with what has to be done before the sender may be answered.
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt | None:
+        """Take all records of a request, or none; returns without waiting, with what has to come to pass before the sender is answered.
 
         Args:
             decoded: the records that dialects ask for, and how many the request held.

@@ -13,6 +13,7 @@ from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from otel_toolcall_eval.sources.sink import reason_of
 from otel_toolcall_eval.wire.replies import Encoding, Signal
+from otel_toolcall_eval.work_items import Receipt
 from tests.sources.receivers import Intake
 from tests.wire.otlp_requests import numbered, request_of
 from tests.wire.test_transcoding import everything_in_logs, everything_in_metrics
@@ -65,10 +66,10 @@ class Sink:
     taken: list[object] = field(default_factory=list)
     shed_requests: list[str] = field(default_factory=list)
 
-    def offer(self, decoded: DecodedTraces, *, transport: str) -> Future[None] | None:
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt | None:
         return self._take(decoded, transport)
 
-    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Future[None] | None:
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt | None:
         return self._take(decoded, transport)
 
     def shed(self, decoded: DecodedTraces, *, transport: str) -> bool:
@@ -79,11 +80,11 @@ class Sink:
         self.shed_requests.append(f"{decoded.received} records by {transport}")
         return self.sheds
 
-    def _take(self, decoded: object, _transport: str) -> Future[None] | None:
+    def _take(self, decoded: object, _transport: str) -> Receipt | None:
         if self.failure is not None:
             raise self.failure
         self.taken.append(decoded)
-        return self.promise
+        return None if self.promise is None else Receipt(done=self.promise)
 
 
 def intake(sink: Sink, forward: Forwarding | None) -> OtlpIntake:

@@ -1,8 +1,9 @@
-"""Where a journal asks for it, a sender is answered when what it sent is written, and not before."""
+"""A sender is answered when what it sent is written, where a journal asks for it, and after a pause while more comes than can be judged."""
 
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from otel_toolcall_eval.sources import receipt
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
+from otel_toolcall_eval.work_items import Receipt
 from tests.sources.receivers import KEEP, LOGS, TRACES, Called, call, post, running, wait_for
 
 if TYPE_CHECKING:
@@ -26,19 +28,29 @@ SENDERS = 16
 
 
 @dataclass
+class Behind:
+    """A sink that is behind with judging."""
+
+    seconds: float = 0.2
+
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt:  # noqa: ARG002 - the protocol's signature
+        return Receipt(seconds=self.seconds)
+
+
+@dataclass
 class Writing:
     """A sink whose writing takes until a test says so."""
 
     waiting: list[Future[None]] = field(default_factory=list)
     refusals: list[tuple[str, str]] = field(default_factory=list)
 
-    def offer(self, decoded: DecodedTraces, *, transport: str) -> Future[None]:  # noqa: ARG002 - the protocol's signature
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt:  # noqa: ARG002 - the protocol's signature
         self.waiting.append(Future())
-        return self.waiting[-1]
+        return Receipt(done=self.waiting[-1])
 
-    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Future[None]:  # noqa: ARG002 - the protocol's signature
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt:  # noqa: ARG002 - the protocol's signature
         self.waiting.append(Future())
-        return self.waiting[-1]
+        return Receipt(done=self.waiting[-1])
 
     def refused(self, transport: str, reason: str) -> None:
         self.refusals.append((transport, reason))
@@ -103,3 +115,19 @@ def test_sender_that_would_give_up_is_told_before(receiver: Receiver, sink: Writ
     assert len(sink.refusals) == 1
     waiting = sink.waiting[0]
     assert waiting.cancelled() or waiting.set_running_or_notify_cancel()  # the worker finds one or the other, and goes on
+
+
+@pytest.mark.parametrize("kind", [GrpcReceiver, HttpReceiver])
+def test_answer_of_who_sends_too_fast_comes_after_a_pause_and_holds_up_no_other(kind: type[GrpcReceiver | HttpReceiver]) -> None:
+    receiver = kind(intake=OtlpIntake(sink=Behind(), projection=lambda: KEEP), refused=Writing().refused, port=0)
+    answers: list[Called | Reply] = []
+    with running(receiver):
+        began = time.monotonic()
+        senders = [threading.Thread(target=lambda: answers.append(send(receiver))) for _ in range(SENDERS)]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join()
+        taken = time.monotonic() - began
+    assert {outcome(answer) for answer in answers} <= {"OK", 200}
+    assert Behind.seconds <= taken < SENDERS * Behind.seconds

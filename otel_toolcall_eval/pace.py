@@ -1,0 +1,65 @@
+"""How long senders are kept waiting for their answer, so that no more comes in than can be judged.
+
+Taking a span in costs a fifth of judging it, and that falls due seconds later. Without a brake senders that never rest fill the queue
+first, and every verdict is late by all that waits: ten seconds at the default size. So each request is charged with the work that it will
+have made, as measured, and once more is owed than ``FREE_SECONDS`` of it, its answer waits until the rest is worked off. Exporters
+send their next batch after that, so they fall into step; senders that don't are refused when the queue is full, as ever.
+Choice: a leaky bucket. Rejected: a smaller queue (refuses short bursts, which it is there for), a bound on what waits (what is due
+later does not wait anywhere yet).
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+
+FREE_SECONDS = 0.1
+"""Of work that may be owed before anybody waits: a batch of 512 spans is a twentieth of a second, so senders that pause notice nothing."""
+
+MOST_SECONDS = 1.0
+"""That one answer waits. Exporters give up after ten."""
+
+_MEMORY_SPANS = 5_000  # after as many, what was measured before counts for half
+_HASTE = 5.0  # by a fifth of a second that verdicts are late already, work is charged twofold
+
+
+class Pace:
+    """Any thread may ask, the worker's tells."""
+
+    def __init__(self) -> None:
+        """Know nothing yet: work costs nothing."""
+        self._lock = Lock()
+        # Guarded by _lock:
+        self._take_seconds = 0.0
+        self._judge_seconds = 0.0
+        self._late_seconds = 0.0
+        self._owed_seconds = 0.0
+        self._at_ns = 0
+
+    def admit(self, spans: int, *, now_ns: int) -> float:
+        """Charge a request that was taken with so many spans; returns for how many seconds its answer has to wait, 0 to MOST_SECONDS."""
+        with self._lock:
+            passed = max(0, now_ns - self._at_ns) / 1e9
+            self._at_ns = now_ns
+            charged = spans * (self._take_seconds + self._judge_seconds) * (1.0 + _HASTE * self._late_seconds)
+            # What is not waited for is not owed for ever: one flood must not brake the senders of an hour later.
+            self._owed_seconds = min(max(0.0, self._owed_seconds - passed) + charged, FREE_SECONDS + MOST_SECONDS)
+            return max(0.0, self._owed_seconds - FREE_SECONDS)
+
+    def took(self, spans: int, *, ns: int) -> None:
+        """Hear how long it took to take so many spans in."""
+        with self._lock:
+            self._take_seconds = _learned(self._take_seconds, spans, ns)
+
+    def judged(self, spans: int, *, ns: int, late_ns: int) -> None:
+        """Hear how long it took to judge the traces of so many spans, and how late that was."""
+        with self._lock:
+            self._judge_seconds = _learned(self._judge_seconds, spans, ns)
+            self._late_seconds = late_ns / 1e9
+
+
+def _learned(known: float, spans: int, ns: int) -> float:
+    """Return seconds for each span."""
+    if not spans:
+        return known
+    found = ns / 1e9 / spans
+    return known + (found - known) * spans / (spans + _MEMORY_SPANS) if known else found
