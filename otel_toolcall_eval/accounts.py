@@ -33,12 +33,15 @@ class AllCounts:
         return {key: number for part in self._parts for key, number in part.counts().items()}
 
 
-def counts_of(pipeline: Pipeline, *, refused: Mapping[tuple[str, str], int], queued_bytes: int, failures: int) -> Counts:
+def counts_of(
+    pipeline: Pipeline, *, refused: Mapping[tuple[str, str], int], delayed: Mapping[str, int], queued_bytes: int, failures: int
+) -> Counts:
     """Return all counts.
 
     Args:
         pipeline: its counts are replaced, never changed, so any thread reads those of one moment.
         refused: requests that were not taken, by transport and reason.
+        delayed: requests whose answer was held back, by transport.
         queued_bytes: what waits for the pipeline.
         failures: faults of ours that were passed over.
     """
@@ -55,4 +58,6 @@ def counts_of(pipeline: Pipeline, *, refused: Mapping[tuple[str, str], int], que
         found[f"toolcall_eval.log_records.{what}", attributes] = number
     for (transport, reason), number in refused.items():
         found["toolcall_eval.requests.refused", (("reason", reason), ("transport", transport))] = number
+    for transport, number in delayed.items():
+        found["toolcall_eval.requests.delayed", (("transport", transport),)] = number
     return found

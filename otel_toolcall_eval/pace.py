@@ -10,7 +10,12 @@ later does not wait anywhere yet).
 
 from __future__ import annotations
 
+from collections import Counter
 from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FREE_SECONDS = 0.1
 """Of work that may be owed before anybody waits: a batch of 512 spans is a twentieth of a second, so senders that pause notice nothing."""
@@ -34,8 +39,15 @@ class Pace:
         self._late_seconds = 0.0
         self._owed_seconds = 0.0
         self._at_ns = 0
+        self._delayed: Counter[str] = Counter()
 
-    def admit(self, spans: int, *, now_ns: int) -> float:
+    @property
+    def delayed(self) -> Mapping[str, int]:
+        """Return how many answers were told to wait, by transport."""
+        with self._lock:
+            return dict(self._delayed)
+
+    def admit(self, spans: int, *, transport: str, now_ns: int) -> float:
         """Charge a request that was taken with so many spans; returns for how many seconds its answer has to wait, 0 to MOST_SECONDS."""
         with self._lock:
             passed = max(0, now_ns - self._at_ns) / 1e9
@@ -43,7 +55,10 @@ class Pace:
             charged = spans * (self._take_seconds + self._judge_seconds) * (1.0 + _HASTE * self._late_seconds)
             # What is not waited for is not owed for ever: one flood must not brake the senders of an hour later.
             self._owed_seconds = min(max(0.0, self._owed_seconds - passed) + charged, FREE_SECONDS + MOST_SECONDS)
-            return max(0.0, self._owed_seconds - FREE_SECONDS)
+            seconds = max(0.0, self._owed_seconds - FREE_SECONDS)
+            if seconds:
+                self._delayed[transport] += 1
+            return seconds
 
     def took(self, spans: int, *, ns: int) -> None:
         """Hear how long it took to take so many spans in."""

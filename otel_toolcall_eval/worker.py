@@ -132,7 +132,7 @@ class Worker:
         """
         size, done = ITEM_OVERHEAD_BYTES + decoded.size_bytes, self._to_wait_for()
         self._queue.put(LogRequest(records=decoded.records, transport=transport, received=decoded.received, size_bytes=size, done=done))
-        return self._receipt(done, spans=0)
+        return self._receipt(done, transport, spans=0)
 
     def shed(self, decoded: DecodedTraces, *, transport: str) -> bool:
         """Note the spans of a request that there was no room for, so that their traces are judged with a doubt; False if that failed."""
@@ -201,7 +201,8 @@ class Worker:
     def counts(self) -> Counts:
         """Return what happened since the start: instrument name and attributes to a number. May be called from any thread."""
         queue = self._queue
-        found = counts_of(self.pipeline, refused=queue.refused, queued_bytes=queue.waiting_bytes, failures=self.failures)
+        delayed, waiting = self._pace.delayed, queue.waiting_bytes
+        found = counts_of(self.pipeline, refused=queue.refused, delayed=delayed, queued_bytes=waiting, failures=self.failures)
         return found | self._journal.counts()
 
     def _put(
@@ -209,10 +210,10 @@ class Worker:
     ) -> Receipt | None:
         size, done = ITEM_OVERHEAD_BYTES + sum(span.size_bytes for span in spans), self._to_wait_for()
         self._queue.put(SpanRequest(spans=spans, transport=transport, rejected=rejected, open_spans=open_spans, size_bytes=size, done=done))
-        return self._receipt(done, spans=len(spans))
+        return self._receipt(done, transport, spans=len(spans))
 
-    def _receipt(self, done: Future[None] | None, *, spans: int) -> Receipt | None:
-        seconds = self._pace.admit(spans, now_ns=self._clock.now_ns())
+    def _receipt(self, done: Future[None] | None, transport: str, *, spans: int) -> Receipt | None:
+        seconds = self._pace.admit(spans, transport=transport, now_ns=self._clock.now_ns())
         return None if done is None and not seconds else Receipt(done=done, seconds=seconds)
 
     def _to_wait_for(self) -> Future[None] | None:

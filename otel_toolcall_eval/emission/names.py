@@ -203,7 +203,13 @@ REQUESTS_REFUSED: Final = Instrument(
     description="Requests that were refused whole, and connections that came to none; the sender was told why, but for tls and too_slow.",
     attributes=(TRANSPORT, REASON),
 )
-
+REQUESTS_DELAYED: Final = Instrument(
+    name="toolcall_eval.requests.delayed",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{request}",
+    description="Requests whose answer was held back, because more came than could be judged.",
+    attributes=(TRANSPORT,),
+)
 FAILURES: Final = Instrument(
     name="toolcall_eval.failures",
     kind=Kind.OBSERVABLE_COUNTER,
@@ -212,10 +218,7 @@ FAILURES: Final = Instrument(
 )
 
 JOURNAL_FAILURES: Final = Instrument(
-    name="toolcall_eval.journal.failures",
-    kind=Kind.OBSERVABLE_COUNTER,
-    unit="{failure}",
-    description="Times that the journal could not be written.",
+    name="toolcall_eval.journal.failures", kind=Kind.OBSERVABLE_COUNTER, unit="{failure}", description="Times that it could not be written."
 )
 JOURNAL_DISCARDED: Final = Instrument(
     name="toolcall_eval.journal.discarded",
@@ -284,6 +287,7 @@ OBSERVED: Final = (
     LOG_RECORDS_JOINED,
     LOG_RECORDS_DROPPED,
     REQUESTS_REFUSED,
+    REQUESTS_DELAYED,
     FAILURES,
     JOURNAL_FAILURES,
     JOURNAL_DISCARDED,

@@ -80,9 +80,9 @@ def one_round(server: Server, sender: Dialogue, sink: Dialogue | None, load: Loa
     found.labels.update(taken["labels"])
     number_of = Requests.numbering(load, bytes.fromhex(sender.ready["prefix"]))
     for trace_id, (fell, _) in taken["verdicts"].items():
-        answered = sent["answered"].get(str(number_of(bytes.fromhex(trace_id))))
-        if answered is not None:
-            found.verdicts.append((fell - answered - QUIET_SECONDS) * 1e3)
+        at = sent["sent"].get(str(number_of(bytes.fromhex(trace_id))))
+        if at is not None:
+            found.verdicts.append((fell - at - QUIET_SECONDS) * 1e3)
 
 
 def measure(name: str, *, seconds: float, rounds: int, alone: bool = False) -> Result:

@@ -95,7 +95,7 @@ class Round:
         """Prepare it; ``bodies`` come with their numbers."""
         self.seconds, self.requests = seconds, requests
         self.refused = 0
-        self.answered: dict[int, float] = {}
+        self.sent: dict[int, float] = {}  # when the request was sent that was taken: what an answer waits for is not the server's gain
         self.took: list[float] = []
         self.faults: list[Exception] = []
         self._bodies = bodies
@@ -116,12 +116,12 @@ class Round:
         return {
             "began": began,
             "ended": time.time(),
-            "requests": len(self.answered),
+            "requests": len(self.sent),
             "refused": self.refused,
             "cpu": _cpu_seconds() - cpu,
             "p50": quantile(self.took, 0.5),
             "p99": quantile(self.took, 0.99),
-            "answered": self.answered,
+            "sent": self.sent,
         }
 
     def _send(self, answer: Answer) -> None:
@@ -138,10 +138,10 @@ class Round:
 
     def _insist(self, answer: Answer, number: int, body: bytes) -> None:
         while True:
-            began = time.monotonic()
+            began, at = time.monotonic(), time.time()
             if answer(body):
                 self.took.append(time.monotonic() - began)
-                self.answered[number] = time.time()
+                self.sent[number] = at
                 return
             self.refused += 1
             if time.monotonic() > self._until:

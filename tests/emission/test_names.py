@@ -85,6 +85,8 @@ DESIGN = [
         {"toolcall_eval.transport", "toolcall_eval.reason"},
         id="requests.refused",
     ),
+    # Issue 8: verdicts in time under full load.
+    pytest.param("toolcall_eval.requests.delayed", "observable counter", "{request}", _TRANSPORT, id="requests.delayed"),
     # Issue 3, item 5: log records as source of content, counted like spans.
     pytest.param("toolcall_eval.log_records.received", "observable counter", "{record}", _TRANSPORT, id="log_records.received"),
     pytest.param("toolcall_eval.log_records.ignored", "observable counter", "{record}", _TRANSPORT, id="log_records.ignored"),

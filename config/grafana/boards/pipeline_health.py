@@ -114,16 +114,20 @@ def _intake() -> list[Panel]:
             stacked=True,
         ),
         graph(
-            "Refused, by reason",
-            "Requests refused in the minutes before each point, by transport and reason. If the reason is overloaded, give the "
-            "sidecar more CPU or split the load by trace ID; if too_large, lower the sender's batch; if unauthenticated, look at its "
-            "token.",
+            "Refused, by reason, and held back",
+            "Requests refused in the minutes before each point, by transport and reason, and those whose answer was held back because "
+            "more came than could be judged. If that lasts, or the reason is overloaded, give the sidecar more CPU or split the load by "
+            "trace ID; if too_large, lower the sender's batch; if unauthenticated, look at its token.",
             unit="short",
             queries=[
                 Query(
                     expr=total(sidecars(metric(names.REQUESTS_REFUSED)), STEP, metrics.TRANSPORT, metrics.REASON),
                     legend=f"{{{{{metrics.TRANSPORT}}}}} {{{{{metrics.REASON}}}}}",
-                )
+                ),
+                Query(
+                    expr=total(sidecars(metric(names.REQUESTS_DELAYED)), STEP, metrics.TRANSPORT),
+                    legend=f"{{{{{metrics.TRANSPORT}}}}} held back",
+                ),
             ],
             stacked=True,
         ),
