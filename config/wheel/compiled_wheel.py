@@ -6,6 +6,9 @@ The sources are the same. Before mypyc reads them, what it can't do as well as P
   code that is not compiled the class is as frozen as before.
 - An object can't change its class. A draft's ``finish`` makes the object that the draft turns into in Python.
 - Types of a dataclass's fields are looked up when the class is made, so their imports are none for type checkers alone.
+- A name of a module is looked up in a dictionary at each use, in 130 instructions, unless it is ``Final``: then it is a variable of C, or,
+  for a number or a text, stands in the code itself. So each that is assigned once becomes it. Members of enumerations are variables of C
+  without that.
 
 The alternative, native classes with explicit constructors in the sources, would make the pure form longer, slower, or not frozen. Cost: the
 lines that tracebacks name are those of the copy, a few below those of the sources. Rejected, too: hatch-mypyc, which could not write things
@@ -22,6 +25,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +51,10 @@ TYPES: Final = "[mypy]\nfollow_imports = silent\nignore_missing_imports = True\n
 """mypy's settings. ``make types`` is strict; here types only steer, and what is not compiled may lack the packages that it imports."""
 
 
+_LOWERED: Final = frozenset({"MAX_BOUND_TRACES", "MAX_LOOKS", "MAX_REMEMBERED", "MAX_STEPS"})
+"""Bounds that tests set lower, so they have to stay names that can be set. None of them is read for each span."""
+
+_MAKE_TYPES: Final = frozenset({"TypeVar", "ParamSpec", "NewType", "NamedTuple"})
 _PICKLED: Final = re.compile(r"(?:Error|Exception|Enum|Protocol(?:\[.*\])?|NamedTuple|dict\[.*\])$")
 _NO_PICKLE: Final = (
     "",
@@ -107,9 +115,11 @@ def core_of(folder: Path) -> list[Path]:
 
 
 def native_form(source: str) -> str:
-    """Return a module with what mypyc needs written out; as it is, if it has neither dataclasses nor drafts."""
+    """Return a module with what mypyc needs written out; as it is, if it has neither dataclasses nor drafts, nor names of its own."""
     lines = source.splitlines()
-    classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    tree = ast.parse(source)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    _write_finals(tree, lines)
     for one in reversed(classes):  # from below, so that the places above stay true
         if not any(_PICKLED.search(ast.unparse(base)) for base in one.bases):
             lines[one.end_lineno or 0 : one.end_lineno or 0] = _NO_PICKLE
@@ -121,6 +131,50 @@ def native_form(source: str) -> str:
     if any(_decorator(one) for one in classes):
         lines = ["if True:" if line == "if TYPE_CHECKING:" else line for line in lines]
     return "\n".join(lines) + "\n"
+
+
+def _write_finals(tree: ast.Module, lines: list[str]) -> None:
+    """Make the names of a module ``Final`` that keep what they are given: nothing else in it assigns to that name, not even locally."""
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    once = {name for name, times in Counter(node.id for node in names if not isinstance(node.ctx, ast.Load)).items() if times == 1}
+    once -= {"__all__", *_LOWERED}
+    before = list(lines)
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign):
+            kind = node.annotation
+            if ast.unparse(node.target) in once and node.value is not None and not ast.unparse(kind).startswith(("Final", "TypeAlias")):
+                _insert(lines, (kind.end_lineno, kind.end_col_offset), "]")
+                _insert(lines, (kind.lineno, kind.col_offset), "Final[")
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target, value = node.targets[0], node.value
+            if isinstance(target, ast.Name) and target.id in once and not _is_type(value):
+                _insert(lines, (target.end_lineno, target.end_col_offset), f": {_final_of(value)}")
+            elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and once.issuperset(map(ast.unparse, target.elts)):
+                # What is taken apart can't be Final. The lines stay as many as they were.
+                pairs = zip(target.elts, value.elts, strict=True)
+                parts = [f"{ast.unparse(name)}: Final = {ast.unparse(given)}" for name, given in pairs]
+                first, last = node.lineno - 1, node.end_lineno or 0
+                lines[first:last] = ["; ".join(parts), *[""] * (last - first - 1)]
+    future = "from __future__ import annotations"
+    if lines != before:  # then it has names of its own, and begins, as each such module of ours, with this line
+        lines[lines.index(future)] = f"{future}; from typing import Final"
+
+
+def _is_type(value: ast.expr) -> bool:
+    """Tell whether a type is made here, or another name for one; those with names of their own say TypeAlias."""
+    return isinstance(value, ast.Subscript) or (isinstance(value, ast.Call) and ast.unparse(value.func) in _MAKE_TYPES)
+
+
+def _final_of(value: ast.expr) -> str:
+    """Return what says that a name is constant. A tuple whose length it knows mypyc keeps taken apart, and makes anew at each use."""
+    kinds = {type(getattr(item, "value", None)).__name__ for item in value.elts} if isinstance(value, ast.Tuple) else set()
+    return f"Final[tuple[{kinds.pop()}, ...]]" if kinds in ({"str"}, {"bytes"}) else "Final"
+
+
+def _insert(lines: list[str], place: tuple[int | None, int | None], text: str) -> None:
+    """Put text where a node begins or ends."""
+    row, column = (place[0] or 0) - 1, place[1] or 0
+    lines[row] = lines[row][:column] + text + lines[row][column:]
 
 
 def _decorator(one: ast.ClassDef) -> ast.Call | None:

@@ -83,6 +83,51 @@ class SpanDraft:
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("objects of the compiled core can't be pickled or copied; install the pure form, or pass on plain values")
 '''
+NAMES = """
+from __future__ import annotations
+
+from collections import namedtuple
+
+__all__ = ["MOST"]
+MOST = 3  # of them
+WORDS = ("a", "b")
+MIXED = ("a", 1)
+TABLE: Mapping[str, int] = {
+    "a": 1,
+}
+WIDE: tuple[
+    int, ...
+] = ()
+LEFT, RIGHT = 1, 2
+LOW, HIGH = bounds()
+SEEN: Final = 4
+MAX_LOOKS = 5
+Pair = tuple[int, int]
+Item = TypeVar("Item")
+Alias: TypeAlias = "int | str"
+unset: int
+TWICE = 1
+TWICE = 2
+SHARED = 1
+chain.of = 3
+
+
+def shadows() -> int:
+    SHARED = 2
+    return SHARED
+"""
+CONSTANT = NAMES
+for before, after in (
+    ("annotations\n", "annotations; from typing import Final\n"),
+    ("MOST = 3", "MOST: Final = 3"),
+    ("WORDS = ", "WORDS: Final[tuple[str, ...]] = "),
+    ("MIXED = ", "MIXED: Final = "),
+    ("TABLE: Mapping[str, int] =", "TABLE: Final[Mapping[str, int]] ="),
+    ("WIDE: tuple[\n    int, ...\n] =", "WIDE: Final[tuple[\n    int, ...\n]] ="),
+    ("LEFT, RIGHT = 1, 2", "LEFT: Final = 1; RIGHT: Final = 2"),
+):
+    assert CONSTANT.count(before) == 1
+    CONSTANT = CONSTANT.replace(before, after)
 NO_PICKLE = FINISHED[FINISHED.index("\n    def __reduce__") :].lstrip("\n")
 
 
@@ -91,7 +136,8 @@ NO_PICKLE = FINISHED[FINISHED.index("\n    def __reduce__") :].lstrip("\n")
     [
         pytest.param(FROZEN, WRITTEN, id="a dataclass gets its __init__"),
         pytest.param(DRAFT, FINISHED, id="a draft makes what it turns into"),
-        pytest.param("if TYPE_CHECKING:\n    import a\n", "if TYPE_CHECKING:\n    import a\n", id="a module without either stays"),
+        pytest.param(NAMES, CONSTANT, id="a name that is assigned once is constant, unless it is a type, or a bound that tests lower"),
+        pytest.param("if TYPE_CHECKING:\n    import a\n", "if TYPE_CHECKING:\n    import a\n", id="a module without any of these stays"),
         pytest.param(
             "if TYPE_CHECKING:\n    import a\n\n@dataclass(slots=True)\nclass A:\n    a: int\n",
             "if True:\n    import a\n\n@dataclass(slots=True, init=False)\nclass A:\n    a: int\n\n"
