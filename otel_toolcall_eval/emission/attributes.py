@@ -30,7 +30,7 @@ FULL_BYTES: Final = 16 * 1024
 _CUT: Final = "..."
 
 # What has to be seen first when only some verdicts fit on a span.
-_URGENCY: Final = {Label.FAIL: 0, Label.INCONCLUSIVE: 1, Label.PASS: 2}
+_BY_URGENCY: Final = (Label.FAIL, Label.INCONCLUSIVE, Label.PASS)
 
 
 class ExplainValues(StrEnum):
@@ -71,6 +71,8 @@ def clean_name(text: str) -> str:
 
     A lone surrogate (JSON can spell one) can't be encoded, and one of them would cost the whole batch that it is exported with.
     """
+    if len(text) <= MAX_NAME_CHARS and text.isascii():  # as most are
+        return text
     return _encodable(text[:MAX_NAME_CHARS])
 
 
@@ -150,30 +152,64 @@ def shown_on_span(verdicts: Sequence[Verdict], *, room: int | None = None) -> tu
         Their positions, failures first, then inconclusive verdicts, then passes, so that the summary swallows what matters least;
         within these, in the given order. And the attributes of the summary's event, None if nothing is left out.
     """
-    ranked = sorted(range(len(verdicts)), key=lambda position: _URGENCY[verdicts[position].label])
+    labels = [verdict.label for verdict in verdicts]
+    ranked = [position for label in _BY_URGENCY for position, found in enumerate(labels) if found is label]
     if room is not None and room <= 0:
         return (), None
     most = names.MAX_SPAN_EVENTS
     if room is not None and room < min(len(ranked), most + 1):  # the summary takes a place, too
         most = room - 1
-    omitted = [verdicts[position].label for position in ranked[most:]]
+    omitted = [labels[position] for position in ranked[most:]]
     return ranked[:most], _omitted(omitted) if omitted else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How the verdicts of a report fell.
+
+    Attributes:
+        least_score: of those that have one; None if none has.
+    """
+
+    failed: int
+    inconclusive: int
+    passed: int
+    least_score: float | None
+
+
+def tally(verdicts: Sequence[Verdict]) -> Tally:
+    """Count verdicts by their labels."""
+    failed = inconclusive = passed = 0
+    least: float | None = None
+    for verdict in verdicts:
+        if verdict.label is Label.PASS:
+            passed += 1
+        elif verdict.label is Label.FAIL:
+            failed += 1
+        else:
+            inconclusive += 1
+        score = verdict.emitted_score
+        if score is not None and (least is None or score < least):
+            least = score
+    return Tally(failed=failed, inconclusive=inconclusive, passed=passed, least_score=None if least is None else float(least))
+
+
 def span_attributes(report: TraceReport) -> EventAttributes:
-    """Return what the verdicts of a report have in common, and how they fell, for the span that carries their events."""
-    labels = Counter(verdict.label for verdict in report.verdicts)
+    """Return what the verdicts of a report have in common, and how they fell, for the span that carries their events.
+
+    ``span_key`` names what they are made of.
+    """
+    labels = tally(report.verdicts)
     attributes: dict[str, AttributeValue] = {
-        names.VERDICTS_FAIL.name: labels[Label.FAIL],
-        names.VERDICTS_INCONCLUSIVE.name: labels[Label.INCONCLUSIVE],
-        names.VERDICTS_PASS.name: labels[Label.PASS],
+        names.VERDICTS_FAIL.name: labels.failed,
+        names.VERDICTS_INCONCLUSIVE.name: labels.inconclusive,
+        names.VERDICTS_PASS.name: labels.passed,
         names.REVISION.name: report.revision,
         names.TRIGGER.name: report.trigger.value,
         names.COMPLETENESS.name: report.completeness.value,
     }
-    scores = [float(verdict.emitted_score) for verdict in report.verdicts if verdict.emitted_score is not None]
-    if scores:
-        attributes[names.LEAST_SCORE.name] = min(scores)
+    if labels.least_score is not None:
+        attributes[names.LEAST_SCORE.name] = labels.least_score
     if report.doubts:
         attributes[names.COMPLETENESS_REASONS.name] = tuple(doubt.value for doubt in report.doubts)
     if report.agent is not None:
@@ -181,6 +217,14 @@ def span_attributes(report: TraceReport) -> EventAttributes:
     if report.conversation_id is not None:
         attributes[names.CONVERSATION_ID.name] = clean_name(report.conversation_id)
     return attributes
+
+
+def span_key(report: TraceReport) -> tuple[object, ...]:
+    """Return all that the attributes of a report's span are made of, its conversation aside: where it is equal, they are."""
+    labels = tally(report.verdicts)
+    agent = None if report.agent is None else clean_name(report.agent)
+    about = labels.failed, labels.inconclusive, labels.passed, labels.least_score, agent
+    return *about, report.revision, report.trigger, report.completeness, report.doubts
 
 
 def _omitted(labels: Sequence[Label]) -> EventAttributes:
@@ -199,6 +243,8 @@ def _encodable(text: str) -> str:
 
 def _clip(text: str, limit: int) -> str:
     """Cut text to ``limit`` bytes of UTF-8, at a character, with a sign that it was cut."""
+    if len(text) <= limit and text.isascii():  # as most are
+        return text
     raw = text[: limit + 1].encode(errors="replace")  # a character is a byte at least, so more can't fit
     if len(raw) <= limit:
         return raw.decode()

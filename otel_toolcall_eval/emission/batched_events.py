@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from functools import cache
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -21,6 +20,7 @@ from otel_toolcall_eval.emission.attributes import (
     explanation,
     shown_on_span,
     span_attributes,
+    span_key,
 )
 from otel_toolcall_eval.emission.events import settle, time_of
 from otel_toolcall_eval.wire.otlp_writing import (
@@ -30,9 +30,14 @@ from otel_toolcall_eval.wire.otlp_writing import (
     AttributeKey,
     Envelope,
     attributes,
+    event_moment,
+    event_title,
+    log_moment,
     log_record,
+    log_title,
     span,
     span_event,
+    span_title,
 )
 
 if TYPE_CHECKING:
@@ -50,6 +55,7 @@ _ID: Final = AttributeKey(names.EVALUATION_ID.name)
 _SCORE: Final = AttributeKey(names.SCORE_VALUE.name)
 _EXPLANATION: Final = AttributeKey(names.EXPLANATION.name)
 _CONVERSATION: Final = AttributeKey(names.CONVERSATION_ID.name)
+_VERDICT_TIME: Final = AttributeKey(names.VERDICT_TIME.name)
 _VARYING: Final = frozenset({names.EVALUATION_ID.name, names.SCORE_VALUE.name, names.EXPLANATION.name, names.CONVERSATION_ID.name})
 
 
@@ -98,6 +104,8 @@ class BatchedEvents:
         self._clock = clock
         self._delay_seconds = delay_seconds
         self._templates: dict[tuple[object, ...], _Template] = {}
+        self._span_templates: dict[tuple[object, ...], bytes] = {}
+        self._scores: dict[float, bytes] = {}
         envelope = Envelope(resource=resource, scope_name=names.SCOPE_NAME)
         self._logs = None if logs is None else _Batch(logs, envelope)
         self._spans = None if spans is None else _Batch(spans, envelope)
@@ -118,19 +126,11 @@ class BatchedEvents:
         trace_id, span_id = (b"", b"") if judged is None or not any(judged.span_id) else (judged.trace_id, judged.span_id)
         found = [self._written(report, verdict) for verdict in report.verdicts]
         if self._logs is not None:
-            for log_fields, _ in found:
-                self._logs.add(
-                    log_record(
-                        event_name=names.RESULT_EVENT,
-                        time_unix_ns=now_unix_ns,
-                        trace_id=trace_id,
-                        span_id=span_id,
-                        attribute_fields=log_fields,
-                    )
-                )
+            moment = log_moment(time_unix_ns=now_unix_ns, trace_id=trace_id, span_id=span_id)
+            self._logs.add([log_record(_joined(LOG_ATTRIBUTE, moment + template[0], own)) for template, own in found])
         is_on_root = self._roots is not None and self._settle(self._roots, report, now_unix_ns)
         if self._spans is not None and trace_id and not is_on_root:
-            self._spans.add(_span(report, [event_fields for _, event_fields in found], trace_id, span_id, now_unix_ns))
+            self._spans.add([self._span(report, found, trace_id, span_id, now_unix_ns)])
 
     def flush(self, timeout_seconds: float) -> bool:
         """Send what was emitted; False if that took longer, or failed."""
@@ -156,8 +156,8 @@ class BatchedEvents:
         found = [event_attributes(report, verdict, explain=self._explain) for verdict in report.verdicts]
         return settle(roots, report, found, now_unix_ns)
 
-    def _written(self, report: TraceReport, verdict: Verdict) -> tuple[bytes, bytes]:
-        """Return a verdict's attributes as fields of a log record, and of a span event."""
+    def _written(self, report: TraceReport, verdict: Verdict) -> _Written:
+        """Return a verdict's attributes, encoded."""
         failure = None if verdict.failure is None else verdict.failure.error_type
         about = verdict.evaluator, verdict.criteria, verdict.label, verdict.completeness, verdict.doubts, failure
         key = *about, report.revision, report.trigger
@@ -166,49 +166,74 @@ class BatchedEvents:
             if len(self._templates) >= _REMEMBERED:
                 self._templates.clear()
             template = self._templates[key] = _template(report, verdict)
-        log, event = template
-        own = [_ID.with_value(verdict.evaluation_id)]
-        if verdict.emitted_score is not None:
-            own.append(_SCORE.with_value(float(verdict.emitted_score)))
+        own = [b"", _ID.with_text(verdict.evaluation_id)]
+        score = verdict.emitted_score
+        if score is not None:
+            own.append(self._score(score))
         if text := explanation(verdict, explain=self._explain):
-            own.append(_EXPLANATION.with_value(text))
+            own.append(_EXPLANATION.with_text(text))
         if report.conversation_id is not None:
-            own.append(_CONVERSATION.with_value(clean_name(report.conversation_id)))
-        return LOG_ATTRIBUTE.join((log, *own)), EVENT_ATTRIBUTE.join((event, *own))
+            own.append(_CONVERSATION.with_text(clean_name(report.conversation_id)))
+        return template, own
+
+    def _score(self, score: float) -> bytes:
+        encoded = self._scores.get(score)
+        if encoded is None:
+            if len(self._scores) >= _REMEMBERED:
+                self._scores.clear()
+            encoded = self._scores[score] = _SCORE.with_value(float(score))
+        return encoded
+
+    def _span(self, report: TraceReport, found: Sequence[_Written], trace_id: bytes, span_id: bytes, now_unix_ns: int) -> bytes:
+        """Return a span of ours; its ID follows from that of its first verdict, so that a backend takes one that is sent twice for one."""
+        time_unix_ns = time_of(report)
+        moment = event_moment(time_unix_ns)
+        shown, omitted = shown_on_span(report.verdicts)
+        written = [found[position] for position in shown]
+        events = [span_event(_joined(EVENT_ATTRIBUTE, moment + template[1], own)) for template, own in written]
+        if omitted is not None:
+            events.append(span_event(moment + _SUMMARY_TITLE + attributes(EVENT_ATTRIBUTE, omitted)))
+        key = span_key(report)
+        template = self._span_templates.get(key)
+        if template is None:
+            if len(self._span_templates) >= _REMEMBERED:
+                self._span_templates.clear()
+            shared = {name: value for name, value in span_attributes(report).items() if name not in _VARYING}
+            template = self._span_templates[key] = _SPAN_TITLE + attributes(SPAN_ATTRIBUTE, shared)
+        own = [b"", _VERDICT_TIME.with_value(now_unix_ns)]
+        if report.conversation_id is not None:
+            own.append(_CONVERSATION.with_text(clean_name(report.conversation_id)))
+        return span(
+            trace_id=trace_id,
+            span_id=span_id_of(report),
+            parent_span_id=span_id,
+            time_unix_ns=time_unix_ns,
+            content=_joined(SPAN_ATTRIBUTE, template, own),
+            events=events,
+        )
 
 
 _Template = tuple[bytes, bytes]
-"""The attributes that many verdicts share, as fields of a log record and of a span event."""
+"""What many verdicts share: title and attributes, as fields of a log record and of a span event."""
+
+_Written = tuple[_Template, list[bytes]]
+"""A verdict's attributes: those that it shares, and its own, without tags and behind a free place; see ``_joined``."""
+
+_LOG_TITLE: Final = log_title(names.RESULT_EVENT)
+_EVENT_TITLE: Final = event_title(names.RESULT_EVENT)
+_SUMMARY_TITLE: Final = event_title(names.SUMMARY_EVENT)
+_SPAN_TITLE: Final = span_title(names.SPAN_NAME)
 
 
 def _template(report: TraceReport, verdict: Verdict) -> _Template:
     shared = {key: value for key, value in event_attributes(report, verdict).items() if key not in _VARYING}
-    return attributes(LOG_ATTRIBUTE, shared), attributes(EVENT_ATTRIBUTE, shared)
+    return _LOG_TITLE + attributes(LOG_ATTRIBUTE, shared), _EVENT_TITLE + attributes(EVENT_ATTRIBUTE, shared)
 
 
-def _span(report: TraceReport, fields: Sequence[bytes], trace_id: bytes, span_id: bytes, now_unix_ns: int) -> bytes:
-    """Return a span of ours; its ID follows from that of its first verdict, so that a backend takes one that is sent twice for one."""
-    time_unix_ns = time_of(report)
-    shown, omitted = shown_on_span(report.verdicts)
-    events = [span_event(name=names.RESULT_EVENT, time_unix_ns=time_unix_ns, attribute_fields=fields[position]) for position in shown]
-    if omitted is not None:
-        summary = attributes(EVENT_ATTRIBUTE, omitted)
-        events.append(span_event(name=names.SUMMARY_EVENT, time_unix_ns=time_unix_ns, attribute_fields=summary))
-    common = {**span_attributes(report), names.VERDICT_TIME.name: now_unix_ns}
-    return span(
-        name=names.SPAN_NAME,
-        trace_id=trace_id,
-        span_id=span_id_of(report),
-        parent_span_id=span_id,
-        time_unix_ns=time_unix_ns,
-        attribute_fields=b"".join([SPAN_ATTRIBUTE + _key(name).with_value(value) for name, value in common.items()]),
-        events=events,
-    )
-
-
-@cache  # of our own names, which are few
-def _key(name: str) -> AttributeKey:
-    return AttributeKey(name)
+def _joined(tag: bytes, shared: bytes, own: list[bytes]) -> bytes:
+    """Return shared fields and own attributes, each of these behind the tag; ``own`` begins with a free place, so that no list is made."""
+    own[0] = shared
+    return tag.join(own)
 
 
 def span_id_of(report: TraceReport) -> bytes:
@@ -228,13 +253,18 @@ class _Batch:
         self._items: list[bytes] = []
         self._bytes = 0
 
-    def add(self, item: bytes) -> None:
-        with self._lock:
-            self._items.append(item)
-            self._bytes += len(item)
-            is_full = self._bytes >= _TAKEN_BYTES
-        if is_full:
-            self.send()
+    def add(self, items: list[bytes]) -> None:
+        added = 0
+        while added < len(items):
+            with self._lock:
+                while added < len(items) and self._bytes < _TAKEN_BYTES:
+                    item = items[added]
+                    self._items.append(item)
+                    self._bytes += len(item)
+                    added += 1
+                is_full = self._bytes >= _TAKEN_BYTES
+            if is_full:
+                self.send()
 
     def send(self) -> None:
         with self._sending:

@@ -132,11 +132,19 @@ class Redactor:
         self._holds_for = lru_cache(maxsize=_REMEMBERED)(self._is_secret)
         self._patterns = tuple(patterns)
         self._by_shape = defaults
-        self._remembered = lru_cache(maxsize=_REMEMBERED)(self._in_text)
+        self._remembered: dict[str, str] = {}
 
     def in_text(self, text: str) -> str:
         """Return text of ours without what looks like a secret; names of tools and keys of users stand in it."""
-        return self._remembered(text) if len(text) <= _MOST_REMEMBERED else self._in_text(text)
+        if len(text) > _MOST_REMEMBERED:
+            return self._in_text(text)
+        found = self._remembered.get(text)
+        if found is None:
+            found = self._in_text(text)
+            if len(self._remembered) >= _REMEMBERED:
+                self._remembered.clear()
+            self._remembered[text] = found
+        return found
 
     def _in_text(self, text: str) -> str:
         if self._by_shape and _HINTS.search(text):

@@ -68,17 +68,17 @@ def fields_of(data: bytes, position: int, end: int) -> Iterator[tuple[int, int, 
         yield tag, start, position
 
 
-_SHORT = tuple(bytes((number,)) for number in range(_CONTINUES))
+_BYTES = tuple(bytes((number,)) for number in range(256))
 _TWO_BYTES = 1 << 14
 
 
 def varint(number: int) -> bytes:
     """Encode an unsigned integer."""
     if number < _CONTINUES:
-        return _SHORT[number]
+        return _BYTES[number]
     if number < _TWO_BYTES:  # as most lengths are
-        return bytes((number & _PAYLOAD | _CONTINUES, number >> 7))
-    encoded = bytearray()
+        return _BYTES[number & _PAYLOAD | _CONTINUES] + _BYTES[number >> 7]
+    encoded: list[int] = []
     while number > _PAYLOAD:
         encoded.append(number & _PAYLOAD | _CONTINUES)
         number >>= 7

@@ -19,9 +19,14 @@ from otel_toolcall_eval.wire.otlp_writing import (
     Envelope,
     any_value,
     attributes,
+    event_moment,
+    event_title,
+    log_moment,
     log_record,
+    log_title,
     span,
     span_event,
+    span_title,
 )
 
 if TYPE_CHECKING:
@@ -70,6 +75,12 @@ def test_attribute_is_read_whatever_its_length(key: str, length: int) -> None:
     assert _read(LogRecord.FromString(field).attributes) == {key: "x" * length}
 
 
+@pytest.mark.parametrize("text", ["", "x", "é" * 64, "x" * 118, "x" * 127, "x" * 128, "x" * 2_000, "x" * 2_001, "x" * 20_000, "a\ud800b"])
+def test_text_is_written_as_any_value_is(text: str) -> None:
+    key = AttributeKey("key")
+    assert key.with_text(text) == key.with_text(text) == key.with_value(text)
+
+
 def test_lone_surrogate_costs_its_character_only() -> None:
     assert _plain(AnyValue.FromString(any_value("a\ud800b"))) == "a?b"
 
@@ -94,11 +105,8 @@ def _logs(*records: bytes) -> ExportLogsServiceRequest:
 @pytest.mark.parametrize("with_span", [True, False])
 def test_log_record_is_an_event_in_the_context_of_its_span(*, with_span: bool) -> None:
     trace_id, span_id = (TRACE_ID, SPAN_ID) if with_span else (b"", b"")
-    fields = attributes(LOG_ATTRIBUTE, GIVEN)
-    request = _logs(
-        log_record(event_name="e", time_unix_ns=NOW_UNIX_NS, trace_id=trace_id, span_id=span_id, attribute_fields=fields),
-        log_record(event_name="second", time_unix_ns=1, trace_id=trace_id, span_id=span_id, attribute_fields=b""),
-    )
+    moment, other = (log_moment(time_unix_ns=time_unix_ns, trace_id=trace_id, span_id=span_id) for time_unix_ns in (NOW_UNIX_NS, 1))
+    request = _logs(log_record(moment + log_title("e") + attributes(LOG_ATTRIBUTE, GIVEN)), log_record(log_title("second") + other))
     (resourced,) = request.resource_logs
     (scoped,) = resourced.scope_logs
     assert (_read(resourced.resource.attributes), scoped.scope.name) == ({"service.name": "s", "service.instance": 3}, "scope")
@@ -118,14 +126,13 @@ def test_log_record_is_an_event_in_the_context_of_its_span(*, with_span: bool) -
 
 
 def test_span_has_its_events_and_no_duration() -> None:
-    event = span_event(name="e", time_unix_ns=NOW_UNIX_NS, attribute_fields=attributes(EVENT_ATTRIBUTE, GIVEN))
+    event = span_event(event_moment(NOW_UNIX_NS) + event_title("e") + attributes(EVENT_ATTRIBUTE, GIVEN))
     written = span(
-        name="n",
         trace_id=TRACE_ID,
         span_id=OWN_ID,
         parent_span_id=SPAN_ID,
         time_unix_ns=NOW_UNIX_NS,
-        attribute_fields=attributes(SPAN_ATTRIBUTE, GIVEN),
+        content=span_title("n") + attributes(SPAN_ATTRIBUTE, GIVEN),
         events=[event, event],
     )
     request = ExportTraceServiceRequest.FromString(Envelope(resource={}, scope_name="scope").request([written]))
