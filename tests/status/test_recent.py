@@ -14,7 +14,7 @@ from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.status import recent as recent_module
 from otel_toolcall_eval.status.condensing import Telling
 from otel_toolcall_eval.status.history import History
-from otel_toolcall_eval.status.recent import MAX_SERVICES, OTHERS_WAITING, PASSING_WAITING, WAITING_BYTES, Recent, Seen
+from otel_toolcall_eval.status.recent import MAX_SERVICES, OTHERS_WAITING, PASSING_A_SECOND, PASSING_WAITING, WAITING_BYTES, Recent, Seen
 from otel_toolcall_eval.status.store import Store
 from tests.status.rows import NOW_NS, TELL, judged, trace_id
 
@@ -81,6 +81,39 @@ def test_under_pressure_a_sample_of_what_passes_is_kept_and_all_failures(recent:
     assert kept(recent) == PASSING_WAITING + 200
     assert recent.seen == Seen(passing=9800, others=200, passing_left_out=9800 - PASSING_WAITING)
     assert History(recent.store).verdicts({"label": "fail"}, page=1, until=None).counts == {"fail": 200}
+
+
+def test_room_for_passing_traces_comes_back_by_time_or_when_someone_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_module, "BATCH_SECONDS", 3600.0)
+    now_ns = NOW_NS
+    recent = Recent(Store(None, traces=10_000, limit_bytes=1 << 30, max_age_ns=10**15), tell=TELL, clock=lambda: now_ns)
+    taken = []
+
+    def fill() -> None:
+        before = recent.seen
+        for number in range(PASSING_WAITING + 5):
+            recent.emit(judged(number, PASS))
+        taken.append(PASSING_WAITING + 5 - (recent.seen.passing_left_out - before.passing_left_out))
+        recent.settle(most=PASSING_WAITING)
+
+    try:
+        fill()
+        now_ns += 10**15  # hours later
+        fill()
+        fill()
+        now_ns += 10**9
+        fill()
+        now_ns -= 10**12  # a clock that is set back gives none, and goes on from there
+        fill()
+        now_ns += 2 * 10**9
+        fill()
+        recent.settle()
+        fill()
+        assert taken == [PASSING_WAITING, PASSING_WAITING, 0, PASSING_A_SECOND, 0, 2 * PASSING_A_SECOND, PASSING_WAITING]
+        recent.emit(judged(1, FAIL))
+        assert recent.seen.others_left_out == 0
+    finally:
+        recent.shutdown(WAIT_SECONDS)
 
 
 def test_even_failures_are_bounded(recent: Recent) -> None:
