@@ -50,9 +50,13 @@ class _Counted:
 
     def record(self, value: float, occasion: Occasion | None = None) -> None:
         with self._lock:
-            self._value += value
-            if occasion is not None:
-                self._exemplar = value, occasion
+            self.add(value, occasion)
+
+    def add(self, value: float, occasion: Occasion | None) -> None:
+        """Record; under the lock."""
+        self._value += value
+        if occasion is not None:
+            self._exemplar = value, occasion
 
     def state(self, *, take_extremes: bool) -> State:  # noqa: ARG002 - a counter has none
         """Return what is held; under the lock."""
@@ -73,16 +77,20 @@ class _Distributed:
         self._exemplars: dict[int, tuple[float, Occasion]] = {}
 
     def record(self, value: float, occasion: Occasion | None = None) -> None:
-        place = bisect_left(self._bounds, value)  # an upper bound lies inside its bucket
         with self._lock:
-            self._counts[place] += 1
-            self._total += value
-            if value < self._low:  # noqa: PLR1730 - a call of min costs more than all the rest here
-                self._low = value
-            if value > self._high:  # noqa: PLR1730 - likewise
-                self._high = value
-            if occasion is not None:
-                self._exemplars[place] = value, occasion
+            self.add(value, occasion)
+
+    def add(self, value: float, occasion: Occasion | None) -> None:
+        """Record; under the lock."""
+        place = bisect_left(self._bounds, value)  # an upper bound lies inside its bucket
+        self._counts[place] += 1
+        self._total += value
+        if value < self._low:  # noqa: PLR1730 - a call of min costs more than all the rest here
+            self._low = value
+        if value > self._high:  # noqa: PLR1730 - likewise
+            self._high = value
+        if occasion is not None:
+            self._exemplars[place] = value, occasion
 
     def state(self, *, take_extremes: bool) -> State:
         """Return what is held, and begin anew with the least and the greatest value if they are taken; under the lock."""
@@ -150,6 +158,12 @@ class Aggregator:
                 if found is None:
                     found = self._overflows[instrument.name] = self._new(instrument)
             return found
+
+    def record_all(self, values: Sequence[tuple[Cell, float]], occasion: Occasion) -> None:
+        """Record values of our cells, all at one moment for who reads them."""
+        with self._lock:
+            for cell, value in values:
+                cell.add(value, occasion)  # type: ignore[attr-defined] # ours, as the recorder that made it is
 
     def _new(self, instrument: Instrument) -> _Counted | _Distributed:
         return _Distributed(self._lock, instrument.bounds) if instrument.kind is Kind.HISTOGRAM else _Counted(self._lock)

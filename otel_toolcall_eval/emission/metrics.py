@@ -18,7 +18,7 @@ from otel_toolcall_eval.emission.deadline import Flusher
 from otel_toolcall_eval.emission.forward_names import FORWARD_DELAY
 from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind
 from otel_toolcall_eval.emission.judged_services import JudgedServices, service_of
-from otel_toolcall_eval.emission.judged_span import judged_span_context
+from otel_toolcall_eval.emission.judged_span import maker_of_context
 from otel_toolcall_eval.emission.recording import OBSERVED, Occasion
 from otel_toolcall_eval.emission.vocabulary import Vocabulary
 from otel_toolcall_eval.model.score import Label
@@ -58,7 +58,7 @@ class CountSource(Protocol):
 class MetricsEmitter:
     """Records reports as metrics. All methods but ``counts``, ``passed_on``, ``flush`` and ``shutdown`` belong to one thread, the worker's.
 
-    Cost: a call of a cell for each score, verdict and expectation, and three for each trace; see ``recording``.
+    Cost: a value in a cell for each score, verdict and expectation, and three for each trace, all in one call; see ``recording``.
     """
 
     def __init__(self, recorder: Recorder, *, judged_span_is_remote: bool = True, flush: Callable[[], object] | None = None) -> None:
@@ -79,18 +79,20 @@ class MetricsEmitter:
 
     def emit(self, report: TraceReport) -> None:
         """Record a report. What an earlier revision of it recorded is not recorded again; see ``toolcall_eval.revisions``."""
-        occasion = Occasion(judged_span_context(report, is_remote=self._is_remote), time.time_ns())
+        found: list[tuple[Cell, float]] = []
         if report.revision == 0:
-            self._trace(report, occasion)
+            self._trace(report, found)
         if not report.unbound:
             self._services.note(report)
         earlier = self._remember(report)
+        service = service_of(report)
         for verdict in report.verdicts:
             key = (verdict.criteria, verdict.evaluator)
             if report.revision == 0 or (earlier is not None and key not in earlier):
-                self._verdict(report, verdict, occasion)
+                self._verdict(report, verdict, service, found)
             else:
                 self._revision(verdict, earlier[key] if earlier is not None else None)
+        self._recorder.record_all(found, Occasion(maker_of_context(report, is_remote=self._is_remote), time.time_ns()))
 
     def counts(self) -> Mapping[CountKey, int]:
         """Return ``toolcall_eval.service.info``, for whoever observes. Any thread."""
@@ -114,30 +116,32 @@ class MetricsEmitter:
         A flush here would take all the time that there is if the collector is dead, and leave none for the others.
         """
 
-    def _trace(self, report: TraceReport, occasion: Occasion) -> None:
+    def _trace(self, report: TraceReport, found: list[tuple[Cell, float]]) -> None:
         fate = report.trigger, report.completeness
-        self._cell(names.TRACES_DECIDED, *fate).record(1, occasion)
+        found.append((self._cell(names.TRACES_DECIDED, *fate), 1))
         if report.trigger in _EVICTIONS:
-            self._cell(names.TRACES_EVICTED, *fate).record(1, occasion)
-        self._cell(names.DECISION_DELAY).record(report.decided_after_ns / 1e9, occasion)
+            found.append((self._cell(names.TRACES_EVICTED, *fate), 1))
+        found.append((self._cell(names.DECISION_DELAY), report.decided_after_ns / 1e9))
         if report.unbound:
-            self._cell(names.TRACES_UNBOUND, *fate, service_of(report)).record(1, occasion)
+            found.append((self._cell(names.TRACES_UNBOUND, *fate, service_of(report)), 1))
         else:
-            self._cell(names.EVALUATION_DURATION).record(report.evaluation_seconds, occasion)
+            found.append((self._cell(names.EVALUATION_DURATION), report.evaluation_seconds))
 
-    def _verdict(self, report: TraceReport, verdict: Verdict, occasion: Occasion) -> None:
-        name, label, criteria, service = verdict.evaluator, verdict.label, verdict.criteria, service_of(report)
-        self._cell(names.EVALUATIONS, name, label, criteria, report.trigger, verdict.completeness, service).record(1, occasion)
+    def _verdict(self, report: TraceReport, verdict: Verdict, service: str | None, found: list[tuple[Cell, float]]) -> None:
+        name, label, criteria = verdict.evaluator, verdict.label, verdict.criteria
+        found.append((self._cell(names.EVALUATIONS, name, label, criteria, report.trigger, verdict.completeness, service), 1))
         if label is Label.INCONCLUSIVE:
             reasons = verdict.doubts if verdict.failure is None else (_EVALUATOR_FAILED,)
-            for reason in reasons or (_UNKNOWN,):
-                self._cell(names.DOUBTS, name, criteria, reason, service).record(1, occasion)
+            found.extend((self._cell(names.DOUBTS, name, criteria, reason, service), 1) for reason in reasons or (_UNKNOWN,))
         score = verdict.emitted_score
         if verdict.score is None or score is None:
             return  # inconclusive: neither its score nor what it says of single expectations can be relied on
-        self._cell(names.SCORE, name, label, report.agent, criteria, service).record(score, occasion)
+        found.append((self._cell(names.SCORE, name, label, report.agent, criteria, service), score))
+        known, expectations = self._cells.get, names.EXPECTATIONS.name
         for expectation in verdict.score.outcomes:
-            self._cell(names.EXPECTATIONS, name, expectation.tool, expectation.outcome).record(1, occasion)
+            # Here as in ``_cell``, whose call takes longer than all else: there may be dozens.
+            cell = known((expectations, name, expectation.tool, expectation.outcome))
+            found.append((cell or self._cell(names.EXPECTATIONS, name, expectation.tool, expectation.outcome), 1))
 
     def _revision(self, verdict: Verdict, earlier: Label | None) -> None:
         self._cell(names.REVISIONS, verdict.evaluator, _UNKNOWN if earlier is None else earlier, verdict.label).record(1)
@@ -156,7 +160,7 @@ class MetricsEmitter:
 
     def _cell(self, instrument: Instrument, *values: str | None) -> Cell:
         """Return the cell of these values, which stand in the order of the instrument's attributes; None leaves one out."""
-        key = (instrument.name, *values)
+        key = instrument.name, *values
         cell = self._cells.get(key)
         if cell is None:
             cell = self._recorder.cell(instrument, self._attributes(instrument, values))

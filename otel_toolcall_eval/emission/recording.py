@@ -15,7 +15,7 @@ from otel_toolcall_eval.emission.judged_span import context_of
 from otel_toolcall_eval.emission.operation_names import OPERATION_OBSERVED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from opentelemetry.context import Context
     from opentelemetry.metrics import Counter, Histogram, Meter, MeterProvider
@@ -33,13 +33,21 @@ OBSERVED: Final = (*names.OBSERVED, *FORWARD_OBSERVED, *OPERATION_OBSERVED)
 class Occasion:
     """The span that something is recorded for, and the time: what an exemplar leads to."""
 
-    __slots__ = ("_context", "span", "unix_ns")
+    __slots__ = ("_context", "_make", "_span", "unix_ns")
 
-    def __init__(self, span: SpanContext, unix_ns: int) -> None:
-        """Keep the judged span's context (one that is not valid makes no exemplar) and the time of the verdict."""
-        self.span = span
+    def __init__(self, make: Callable[[], SpanContext], unix_ns: int) -> None:
+        """Keep what makes the judged span's context (one that is not valid makes no exemplar), and the time of the verdict."""
         self.unix_ns = unix_ns
+        self._make = make
+        self._span: SpanContext | None = None
         self._context: Context | None = None
+
+    @property
+    def span(self) -> SpanContext:
+        """Return the judged span's context; made when it is asked for, since of most occasions a newer one takes the place before."""
+        if self._span is None:
+            self._span = self._make()
+        return self._span
 
     @property
     def context(self) -> Context:
@@ -60,6 +68,10 @@ class Cell(Protocol):
 class Recorder(Protocol):
     """Has the cells."""
 
+    def record_all(self, values: Sequence[tuple[Cell, float]], occasion: Occasion) -> None:
+        """Record values of its cells that belong together. Any thread."""
+        ...
+
     def cell(self, instrument: Instrument, attributes: Mapping[str, str]) -> Cell:
         """Return the cell of an attribute set of one of RECORDED. Any thread."""
         ...
@@ -79,6 +91,11 @@ class SdkRecorder:
         if instrument.kind is Kind.COUNTER:
             return _CounterCell(self._counters[instrument.name], attributes)
         return _HistogramCell(self._histograms[instrument.name], attributes)
+
+    def record_all(self, values: Sequence[tuple[Cell, float]], occasion: Occasion) -> None:
+        """Record each."""
+        for cell, value in values:
+            cell.record(value, occasion)
 
 
 class _CounterCell:

@@ -48,10 +48,10 @@ class Held:
         self.aggregator.source = self.source = Counts()
 
     def score(self, value: float, *, agent: str = "a", span: SpanContext = SPAN) -> None:
-        self.aggregator.cell(names.SCORE, {"agent": agent}).record(value, Occasion(span, self.clock.now_ns))
+        self.aggregator.cell(names.SCORE, {"agent": agent}).record(value, Occasion(lambda: span, self.clock.now_ns))
 
     def decide(self) -> None:
-        self.aggregator.cell(names.TRACES_DECIDED, {"b": "2", "a": "1"}).record(1, Occasion(SPAN, self.clock.now_ns))
+        self.aggregator.cell(names.TRACES_DECIDED, {"b": "2", "a": "1"}).record(1, Occasion(lambda: SPAN, self.clock.now_ns))
 
 
 @pytest.fixture
