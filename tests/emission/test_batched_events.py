@@ -152,6 +152,19 @@ def test_criteria_of_many_names_are_emitted_each_with_its_own(monkeypatch: pytes
     assert _comparable(MessageToDict(one)) == expected
 
 
+def test_what_is_remembered_of_scores_and_spans_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_REMEMBERED", 2)
+    emitted = Emitted()
+    for number in (0, 1, 2, 3, 1):
+        given = report(verdict(given=score(number / 4)), agent=f"agent {number}")
+        emitted.emitter.emit(given)
+        assert emitted.emitter.flush(10)
+        assert (emitted.logs.logs(), emitted.spans.spans()) == _by_the_sdk(given, ExplainValues.OFF)
+        emitted.logs.bodies.clear()
+        emitted.spans.bodies.clear()
+    emitted.emitter.shutdown(10)
+
+
 def test_signal_without_an_outlet_is_left_out() -> None:
     for logs, spans in ((True, False), (False, True), (False, False)):
         emitted = Emitted(logs=logs, spans=spans)

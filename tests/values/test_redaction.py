@@ -188,6 +188,15 @@ def test_any_text_is_taken(text: str) -> None:
     assert isinstance(REDACTOR.in_text(text), str)
 
 
+def test_texts_beyond_what_is_remembered_are_redacted_like_the_first() -> None:
+    redactor = Redactor()
+    for _ in range(2):
+        for number in range(1_500):
+            assert redactor.in_text(f"call {number}: Bearer abcdefgh12345") == f"call {number}: {MARK}"
+    long = "x" * 1_000
+    assert redactor.in_text(f"{long} Bearer abcdefgh12345") == f"{long} {MARK}"
+
+
 HOSTILE = {
     "quotes": "\"'",
     "words": "a ",
