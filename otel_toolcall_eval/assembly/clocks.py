@@ -28,6 +28,8 @@ def clocks_of(spans: Sequence[Span]) -> Mapping[bytes, int]:
 
     Cost: linear in the resources if they are of one host, else in the spans.
     """
+    if not spans or all(span.resource is spans[0].resource for span in spans):  # of one request, as most traces
+        return {}
     resources = {id(span.resource): span.resource for span in spans}
     hosts = {number: _host(resource) for number, resource in resources.items()}
     if len(set(hosts.values())) < 2:  # noqa: PLR2004 - two clocks are needed to disagree

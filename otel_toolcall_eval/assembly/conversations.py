@@ -7,15 +7,13 @@ conversation is all that they share. Rejected: joining them, since neither says 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Span, Trace
 
-CONVERSATION_KEYS = ("gen_ai.conversation.id", "session.id")
+CONVERSATION_KEYS: Final = ("gen_ai.conversation.id", "session.id")
 """Where the ID of a conversation stands, in the order in which they are tried. Origin: semantic conventions, OpenInference."""
-
-_KEYS = frozenset(CONVERSATION_KEYS)
 
 MAX_ID_CHARS = 255
 MAX_REMEMBERED = 10_000
@@ -23,8 +21,11 @@ MAX_REMEMBERED = 10_000
 
 def conversation_of(trace: Trace) -> str | None:
     """Return the ID of the conversation that a trace belongs to: the root's, else that of the earliest span that has one."""
-    telling = [span for span in trace.spans if not _KEYS.isdisjoint(span.attributes)]
-    found = min(((_rank(span, trace.root), key) for span in telling if (key := _conversation(span))), default=None)
+    key, other = CONVERSATION_KEYS
+    telling = [span for span in trace.spans if key in span.attributes or other in span.attributes]
+    if not telling:
+        return None
+    found = min(((_rank(span, trace.root), named) for span in telling if (named := _conversation(span))), default=None)
     return found[1][:MAX_ID_CHARS] if found else None
 
 
