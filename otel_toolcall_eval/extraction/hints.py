@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus
 from otel_toolcall_eval.model.trace import Doubt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from otel_toolcall_eval.extraction.candidate import Candidate
     from otel_toolcall_eval.extraction.readings import Readings
@@ -29,22 +28,25 @@ def told(calls: Sequence[Candidate], readings: Readings) -> tuple[tuple[str, ...
             silent.append(_ONLY_REQUESTS)
         hints.update(dict.fromkeys(silent))
         doubts = (Doubt.NO_TOOL_SPANS,) if silent and not executed else ()
-    for hint, with_hint in _by_content_hint(executed, readings).items():
-        if not all(any(recorded) for recorded in zip(*with_hint, strict=True)):
-            hints[hint] = None
+    for hint in _content_hints(executed, readings):
+        hints[hint] = None
     if any(call.span.dropped_attributes and not (call.arguments.is_there and call.output.is_there) for call in executed):
         hints[_DROPPED] = None
     return tuple(hints), doubts
 
 
-def _by_content_hint(calls: Sequence[Candidate], readings: Readings) -> Mapping[str, list[tuple[bool, bool]]]:
-    """Return, for each hint on how to switch content on, whether each of its calls recorded arguments and an output.
+def _content_hints(calls: Sequence[Candidate], readings: Readings) -> list[str]:
+    """Return the hints on how to switch content on whose calls, all of them, recorded no arguments or no output.
 
     Calls that failed have no output to record, so they say nothing about it.
     """
-    told_by: defaultdict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    if all(call.arguments.is_there and (call.output.is_there or call.status is CallStatus.ERROR) for call in calls):
+        return []
+    arguments: dict[str, bool] = {}
+    output: dict[str, bool] = {}
     for call in calls:
         hint = readings.content_hint(call.span.span_id)
         if hint:
-            told_by[hint].append((call.arguments.is_there, call.output.is_there or call.status is CallStatus.ERROR))
-    return told_by
+            arguments[hint] = arguments.get(hint, False) or call.arguments.is_there
+            output[hint] = output.get(hint, False) or call.output.is_there or call.status is CallStatus.ERROR
+    return [hint for hint, there in arguments.items() if not (there and output[hint])]

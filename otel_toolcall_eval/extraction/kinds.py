@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, ContentState
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.extraction.candidate import Candidate
     from otel_toolcall_eval.extraction.span_tree import SpanTree
 
-HANDOFF_PREFIX = "transfer_to_"
+HANDOFF_PREFIX: Final = "transfer_to_"
 """How OpenAI Agents, AutoGen and LangGraph name the tool that hands over to an agent; the agent's name follows."""
 
 REJECTIONS = (
@@ -37,7 +36,7 @@ REJECTIONS = (
 MAX_ANSWER_LENGTH = 2000
 """How much of an answer is searched for a rejection; frameworks begin with it."""
 
-MAX_REMEMBERED_NAME = 64
+MAX_REMEMBERED_NAME: Final = 64
 """Names up to this length, in characters, are remembered in their plain form; there are 1,000 of them at most."""
 
 _NO_WORD = re.compile(r"[\W_]+")
@@ -49,16 +48,18 @@ def mark_kinds(calls: Sequence[Candidate], tree: SpanTree, agents: Agents) -> No
     The agent's span is looked for by time and not below the call's span, since not every instrumentation nests it there.
     Cost: one search in the starts of the agents of that name for each call.
     """
-    starts: defaultdict[str, list[int]] = defaultdict(list)
+    starts: dict[str, list[int]] = {}
     for span_id, name in agents.names.items():
         if name is not None:
-            starts[_plain(name)].append(tree.by_id[span_id].start_unix_ns)
+            starts.setdefault(_plain(name), []).append(tree.by_id[span_id].start_unix_ns)
+    if not starts:
+        return
     for begun in starts.values():
         begun.sort()
     for call in calls:
         if call.name.startswith(HANDOFF_PREFIX) and _plain(call.name.removeprefix(HANDOFF_PREFIX)) in starts:
             call.kind = CallKind.CONTROL
-        elif call.phase is CallPhase.EXECUTED and call.kind in {None, CallKind.FUNCTION}:
+        elif call.phase is CallPhase.EXECUTED and (call.kind is None or call.kind is CallKind.FUNCTION):
             started = starts.get(_plain(call.name))
             if started is None:
                 continue

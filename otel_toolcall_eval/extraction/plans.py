@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from otel_toolcall_eval.extraction.dialect import Decode, Origin, Source, Step
+from otel_toolcall_eval.extraction.dialect import Decode, Origin, Role, Source, Step
 from otel_toolcall_eval.extraction.matching import any_holds, holds
 from otel_toolcall_eval.model.tool_call import CallPhase
 
@@ -50,15 +50,18 @@ class Plan:
     """Where the fields of a call, or an agent's name, are looked for; each in the order of the dialects.
 
     Attributes:
-        dialects: those that read the span; at least one.
+        families: of the dialects that read the span; at least one.
+        is_part: the span is a piece of the call above it.
+        is_batch: the span stands for several calls, see ``Dialect.calls_from``.
         fails: a condition says that the call failed.
         from_cache: a condition says that its result was kept from an earlier one.
         kinds: what conditions on the children tell, the first that holds counts; then, without a condition, what is told anyway.
         phases: likewise.
     """
 
-    dialects: tuple[Dialect, ...]
     families: tuple[str, ...]
+    is_part: bool
+    is_batch: bool
     name: Places
     call_id: Places
     arguments: Places
@@ -80,7 +83,8 @@ class Plan:
         keys = span.attributes.keys()
         kind = next((dialect.kind for dialect in dialects if dialect.kind is not None), None)
         return cls(
-            dialects=tuple(dialects),
+            is_part=dialects[0].role is Role.PART,
+            is_batch=dialects[0].role is Role.TOOL and bool(dialects[0].calls_from),
             families=tuple(dict.fromkeys(dialect.family for dialect in dialects)),
             name=places(dialects, "name", keys),
             call_id=places(dialects, "call_id", keys),

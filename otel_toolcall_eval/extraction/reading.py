@@ -11,7 +11,7 @@ from otel_toolcall_eval.extraction.matching import MAX_TESTED_LENGTH, holds, pre
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from otel_toolcall_eval.extraction.plans import Place
+    from otel_toolcall_eval.extraction.plans import Place, Places
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span, SpanEvent, Value
 
@@ -41,7 +41,7 @@ class Found:
     cut: bool = False
 
 
-def find_all(span: Span, tree: SpanTree, places: Sequence[Place]) -> Iterator[tuple[Place, Found]]:
+def find_all(span: Span, tree: SpanTree, places: Places) -> Iterator[tuple[Place, Found]]:
     """Yield what is found at the places of a field, in their order, nulls too."""
     for place in places:
         source = place.source
@@ -67,16 +67,16 @@ def find_in(span: Span, tree: SpanTree, source: Source) -> Iterator[Value]:
             yield from _values(looked_at, source)
 
 
-def find_content(span: Span, tree: SpanTree, places: Sequence[Place]) -> list[Found]:
+def find_content(span: Span, tree: SpanTree, places: Places) -> list[Found]:
     """Return what was recorded, in the order in which it is worth looking at: placeholders left out, blanks last.
 
     Where a producer says that it cut a value off, no other dialect's reading of the same place counts.
     """
+    if len(places) == 1 and places[0].direct is not None:  # nearly every payload: spared all the rest
+        return _direct(span, places[0], places[0].direct)
     whole: list[Found] = []
     blank: list[Found] = []
     cut: set[tuple[Step, str, str]] = set()
-    if len(places) == 1 and places[0].direct is not None:  # nearly every payload: spared all the rest
-        return _direct(span, places[0], places[0].direct)
     for place, found in find_all(span, tree, places):
         key = found.source.step, found.source.key, found.source.field
         if key in cut:
@@ -91,9 +91,10 @@ def find_content(span: Span, tree: SpanTree, places: Sequence[Place]) -> list[Fo
 
 def _direct(span: Span, place: Place, attribute: str) -> list[Found]:
     """Return what stands at the only place that there is, the value of an attribute."""
-    if attribute not in span.attributes:
+    attributes = span.attributes
+    if attribute not in attributes:
         return []
-    value = span.attributes[attribute]
+    value = attributes[attribute]
     if place.placeholders and isinstance(value, str) and value.strip() in place.placeholders:
         return []
     return [Found(value=value, source=place.source, dialect=place.dialect)]

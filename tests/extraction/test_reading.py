@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_toolcall_eval.extraction.call_reader import text_of
 from otel_toolcall_eval.extraction.dialect import Dialect, Match, Origin, Source, Step, Subject, Test
 from otel_toolcall_eval.extraction.plans import places
 from otel_toolcall_eval.extraction.reading import find_content, find_in, grown
@@ -73,6 +74,17 @@ def test_the_only_place_is_read_like_one_of_several(value: Value, found: list[Va
     span = make(attributes={"only": value})
     assert [one.value for one in find_content(span, tree_of(span), places([dialect], "output"))] == found
     assert find_content(make(attributes={}), tree_of(span), places([dialect], "output")) == []
+
+
+def test_a_text_is_the_first_that_is_no_placeholder_wherever_the_source_looks() -> None:
+    source = Source(origin=Origin.ATTR, key="k", step=Step.CHILD)
+    dialect = Dialect(name="d", family="d", match=HAS_K, name_from=(source,), placeholders={"name": frozenset({"N/A"})})
+    children = [
+        make(number, parent=1, start=number, attributes={"k": text}) for number, text in ((2, "N/A"), (3, ""), (4, "first"), (5, "x"))
+    ]
+    top = make(1)
+    assert text_of(top, tree_of(top, *children), places([dialect], "name")) == "first"
+    assert text_of(top, tree_of(top, *children[:2]), places([dialect], "name")) is None
 
 
 def test_a_value_that_the_producer_cut_off_is_marked() -> None:
