@@ -24,6 +24,11 @@ MAX_LENGTH = 1000
 """Longest ID that is kept, in characters."""
 
 
+def tells_conversation(attributes: Attributes) -> bool:
+    """Tell whether a span with these attributes may name its conversation."""
+    return not _KEYS.isdisjoint(attributes)
+
+
 def conversations_of(tree: SpanTree) -> Mapping[bytes, str]:
     """Return the conversation of each span that tells one, or that has a span above it that does. Cost: linear in the spans."""
     found: dict[bytes, str] = {}

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from otel_toolcall_eval.extraction.conversations import tells_conversation
 from otel_toolcall_eval.extraction.dialect import Dialect, Operator, Role, Subject, Test, tests_within
 from otel_toolcall_eval.extraction.matching import DialectIndex, fulfils, present, spelled
 from otel_toolcall_eval.extraction.plans import Plan
@@ -26,13 +27,12 @@ MAX_LOOKS = 5_000
 
 MAX_KEYS = 100
 MAX_KEY_CHARS = 5_000
-MAX_SCOPE_CHARS = 200
+MAX_SCOPE_CHARS: Final = 200
 """Of a span with more or longer attributes than these the look is not remembered, or it would hold what a sender likes."""
 
 _TELLING = frozenset({Role.TOOL, Role.PART, Role.MODEL, Role.AGENT})
 _PLANNED = frozenset({Role.TOOL, Role.AGENT})
 _WANT_TEXTS = frozenset({Operator.EQUALS, Operator.IN, Operator.NOT_EQUALS})
-_WANT_PARTS = frozenset({Operator.PREFIX, Operator.REGEX})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,10 @@ class Reading:
         speakers: those that do say it; None if that hangs on the span above, as with parts of a call.
         by_event: those that read calls from its events.
         is_relevant: the span could matter to extraction.
+        is_call: its speakers say that it stands for a call.
+        is_model: its speakers say that it asked a model.
         is_agent: an agent ran in the span.
+        tells_conversation: it may name its conversation.
         content_hint: how content is switched on, if one of ``dialects`` tells; else empty.
         plan: what the speakers look for, if they stand for a call or an agent; None, too, if it hangs on the span above.
     """
@@ -59,7 +62,10 @@ class Reading:
     speakers: tuple[Dialect, ...] | None
     by_event: tuple[Dialect, ...]
     is_relevant: bool
+    is_call: bool
+    is_model: bool
     is_agent: bool
+    tells_conversation: bool
     content_hint: str
     plan: Plan | None
 
@@ -82,7 +88,10 @@ class Reading:
             plan=Plan.of(speakers, span) if speakers and first in _PLANNED else None,
             by_event=by_event,
             is_relevant=any(dialect.role is not Role.IGNORE for dialect in asked),
+            is_call=settled and first is Role.TOOL,
+            is_model=settled and first is Role.MODEL,
             is_agent=first is Role.AGENT,
+            tells_conversation=tells_conversation(span.attributes),
             content_hint=next((dialect.content_hint for dialect in asked if dialect.content_hint), ""),
         )
 
@@ -104,12 +113,14 @@ class _Layout:
     Attributes:
         compared: attributes of which the value matters, each with the texts that tests want.
         present: attributes of which it only matters that they are there.
+        begun: attributes of which it matters how they begin, each with the prefixes of a test.
         asides: tests whose outcome is found out for each span.
         readings: by the rest of the look.
     """
 
     compared: tuple[tuple[str, frozenset[str]], ...]
     present: tuple[str, ...]
+    begun: tuple[tuple[str, tuple[str, ...]], ...]
     asides: tuple[Test, ...]
     readings: dict[Hashable, Reading] = field(default_factory=dict)
 
@@ -131,7 +142,8 @@ class Looks:
         for test in attributes:
             if test.operator in _WANT_TEXTS and not test.path:
                 self._compared[test.key].update(test.values)
-        self._found_out = [test for test in attributes if test.path or test.operator in _WANT_PARTS]
+        self._begun = [test for test in attributes if test.operator is Operator.PREFIX and not test.path]
+        self._found_out = [test for test in attributes if test.path or test.operator is Operator.REGEX]
         named = [test for test in tests if test.subject is Subject.SPAN_NAME and not test.path]
         self._names = frozenset(value for test in named if test.operator in _WANT_TEXTS for value in test.values)
         self._prefixed = tuple(test for test in named if test.operator is Operator.PREFIX)
@@ -150,7 +162,7 @@ class Looks:
         """Return what the dialects make of a span. Cost: a look-up for each attribute that a dialect asks for."""
         keys = tuple(span.attributes)
         layout = self._layouts.get(keys) or self._laid_out(keys)
-        look = None if layout is None else self._look(span, layout)
+        look = None if layout is None or len(span.scope.name) > MAX_SCOPE_CHARS else self._look(span, layout)
         if layout is None or look is None:
             return self._read(span)
         known = layout.readings.get(look)
@@ -163,20 +175,24 @@ class Looks:
     def _look(self, span: Span, layout: _Layout) -> Hashable | None:
         """Return what tells a span from others of its layout; None if that is more than should be remembered."""
         attributes, scope, name = span.attributes, span.scope.name, span.name
-        if len(scope) > MAX_SCOPE_CHARS:
-            return None
         look: list[Hashable] = [scope]
         for key, wanted in layout.compared:
             value = attributes[key]
-            text = value if value.__class__ is str else spelled(value)
-            look.append(text if text in wanted else (text is None, present(value)))
+            text = value if isinstance(value, str) else spelled(value)
+            if text is None:
+                look.append((present(value),))
+            else:
+                look.append(text if text in wanted else text != "")
         for key in layout.present:
             if not attributes[key]:  # empty counts as missing, 0 does not: left to those who know
                 return None
+        for key, prefixes in layout.begun:
+            text = spelled(attributes[key])
+            look.append(text is not None and text.startswith(prefixes))
         if name in self._names:
             look.append((name,))
         if name.startswith(self._prefixes):
-            look.append(tuple([fulfils(test, span) for test in self._prefixed]))
+            look.append(tuple([name.startswith(test.values) for test in self._prefixed]))
         if span.events:
             look.append(frozenset(event.name for event in span.events) & self._events)
         if layout.asides:
@@ -201,6 +217,7 @@ class Looks:
         layout = self._layouts[keys] = _Layout(
             compared=tuple((key, frozenset(self._compared[key])) for key in asked if key in self._compared),
             present=tuple(key for key in asked if key not in self._compared),
+            begun=tuple((test.key, test.values) for test in self._begun if test.key in keys),
             asides=(*self._asides, *(test for test in self._found_out if test.key in keys)),
         )
         return layout
