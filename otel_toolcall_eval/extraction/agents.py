@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.extraction.call_reader import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from otel_toolcall_eval.extraction.plans import Plan
+    from otel_toolcall_eval.extraction.readings import Readings
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
 
@@ -18,24 +16,41 @@ class Agents:
     """The agents of a trace. Cost: linear in the spans.
 
     Attributes:
-        names: the name of each agent span, if it tells.
-        nearest: the nearest agent span above each span.
+        names: the name of every agent span, by ID; None if it has none.
         top: name of the top-most agent; of several, the one that started first.
     """
 
-    def __init__(self, tree: SpanTree, plans: Mapping[bytes, Plan]) -> None:
-        """Name every agent span; ``plans`` says for each of them, by ID, where its name is looked for."""
-        self.names: dict[bytes, str | None] = {span_id: text_of(tree.by_id[span_id], tree, plan.name) for span_id, plan in plans.items()}
-        self.nearest: dict[bytes, bytes | None] = {}
-        for span in tree.top_down:
-            parent = tree.parent_id(span)
-            self.nearest[span.span_id] = parent if parent is None or parent in self.names else self.nearest[parent]
+    def __init__(self, tree: SpanTree, readings: Readings) -> None:
+        """Name every agent span."""
+        self._tree = tree
+        self.names: dict[bytes, str | None] = {span.span_id: text_of(span, tree, readings.plan(span).name) for span in readings.agents}
+        self._nearest: dict[bytes, bytes | None] | None = None
         self._paths: dict[bytes | None, tuple[str, ...]] = {None: ()}
-        self.top = next((name for span in tree.top_down if (name := self.names.get(span.span_id))), None)
+        named = [name for name in self.names.values() if name]
+        self.top = (named[0] if named else None) if len(named) < 2 else self._first()  # noqa: PLR2004 - one has no rival
+
+    def _first(self) -> str | None:
+        return next((name for span in self._tree.placed.top_down if (name := self.names.get(span.span_id))), None)
+
+    def nearest(self, span: Span) -> bytes | None:
+        """Return the ID of the nearest agent span above a span; None if there is none."""
+        parent = self._tree.parent_id(span)
+        if parent is None or parent in self.names:  # as for most calls
+            return parent
+        if self._nearest is None:
+            self._nearest = self._all_nearest()
+        return self._nearest[parent]
+
+    def _all_nearest(self) -> dict[bytes, bytes | None]:
+        nearest: dict[bytes, bytes | None] = {}
+        for span in self._tree.parents_first:
+            parent = self._tree.parent_id(span)
+            nearest[span.span_id] = parent if parent is None or parent in self.names else nearest[parent]
+        return nearest
 
     def path(self, span: Span) -> tuple[str, ...]:
         """Return the names of the agents above a span, outermost first; one that is seen twice in a row counts once."""
-        nearest = self.nearest.get(span.span_id)
+        nearest = self.nearest(span)
         path = self._paths.get(nearest)
         if path is None:
             path = self._paths[nearest] = self._path(nearest)
@@ -47,5 +62,6 @@ class Agents:
             name = self.names[agent]
             if name is not None and (not names or names[-1] != name):
                 names.append(name)
-            agent = self.nearest[agent]
-        return tuple(reversed(names))
+            agent = self.nearest(self._tree.by_id[agent])
+        names.reverse()
+        return tuple(names)

@@ -32,9 +32,7 @@ def tells_conversation(attributes: Attributes) -> bool:
 def conversations_of(tree: SpanTree) -> Mapping[bytes, str]:
     """Return the conversation of each span that tells one, or that has a span above it that does. Cost: linear in the spans."""
     found: dict[bytes, str] = {}
-    if all(_KEYS.isdisjoint(span.attributes) for span in tree.spans):
-        return found
-    for span in tree.top_down:
+    for span in tree.parents_first:
         own = conversation_in(span.attributes, CONVERSATION_KEYS)
         parent = None if own is not None else tree.parent(span)
         if own is None and parent is not None:

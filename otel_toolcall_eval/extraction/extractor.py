@@ -39,7 +39,7 @@ class Extractor:
 
         Of several with one ID, the one that ends last counts. What came as a log record is handed over as an event on its span.
         """
-        return Survey(spans, self._looks.reading)
+        return Survey(spans, self._looks)
 
     def extract(self, spans: Sequence[Span]) -> Extraction:
         """Return the tool calls of one trace; see ``Survey.extract``."""

@@ -19,9 +19,11 @@ from otel_toolcall_eval.extraction.sameness import (
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, CallStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from otel_toolcall_eval.extraction.agents import Agents
     from otel_toolcall_eval.extraction.candidate import Candidate
+    from otel_toolcall_eval.extraction.readings import Readings
     from otel_toolcall_eval.extraction.span_tree import SpanTree
 
 OVERLAP = 0.8
@@ -35,24 +37,30 @@ class Merger:
     """Merges the calls of one trace.
 
     Attributes:
-        agents: the nearest agent span above each span.
-        barriers: IDs of model and agent spans: what is below one was decided there, and is no observer of what is above.
+        agents: tells the nearest agent span above a span.
+        readings: tells model and agent spans: what is below one was decided there, and is no observer of what is above.
     """
 
-    def __init__(self, tree: SpanTree, agents: Mapping[bytes, bytes | None], barriers: frozenset[bytes]) -> None:
+    def __init__(self, tree: SpanTree, agents: Agents, readings: Readings) -> None:
         """Look at the trace's tree."""
         self._tree = tree
         self._agents = agents
-        self._barriers = barriers
+        self._readings = readings
 
     def merge(self, calls: Sequence[Candidate]) -> list[Candidate]:
         """Return the calls that are left, in the order given: by time."""
-        self._merge_nested(calls)
-        left = [call for call in calls if not call.absorbed]
-        _merge_observers(left, self._agents)
-        left = [call for call in left if not call.absorbed]
-        self._merge_attempts(left)
-        return [call for call in left if not call.absorbed]
+        left = list(calls)
+        if any(self._tree.has_children(call.span) for call in left):
+            self._merge_nested(left)
+            left = [call for call in left if not call.absorbed]
+        if any(call.span.scope.name != left[0].span.scope.name for call in left):  # it takes two to see one call
+            _merge_observers(left, self._agents)
+            left = [call for call in left if not call.absorbed]
+        call_ids = [call.call_id for call in left if call.call_id is not None]
+        if len(set(call_ids)) < len(call_ids):
+            self._merge_attempts(left)
+            left = [call for call in left if not call.absorbed]
+        return left
 
     def _merge_nested(self, calls: Sequence[Candidate]) -> None:
         """Fold descendants with an equal name into the outermost (rules 2 and 4), and note what else is nested in a call.
@@ -62,13 +70,12 @@ class Merger:
         by_span: defaultdict[bytes, list[Candidate]] = defaultdict(list)
         for call in calls:
             by_span[call.span.span_id].append(call)
-        if not self._tree.has_children(by_span):
-            return
+        barriers = {span.span_id for span in (*self._readings.models, *self._readings.agents)}
         above: dict[bytes, tuple[Candidate | None, bool]] = {}
-        for span in self._tree.top_down:
+        for span in self._tree.placed.top_down:
             parent = self._tree.parent(span)
             around, open_way = (None, True) if parent is None else above[parent.span_id]
-            if parent is not None and parent.span_id in self._barriers:
+            if parent is not None and parent.span_id in barriers:
                 open_way = False
             here = by_span.get(span.span_id, ())
             for call in here:
@@ -86,13 +93,10 @@ class Merger:
 
     def _merge_attempts(self, calls: Sequence[Candidate]) -> None:
         """Fold calls with one ID that follow each other under one agent into attempts of one call; the last one decides (rule 3)."""
-        call_ids = [call.call_id for call in calls if call.call_id is not None]
-        if len(set(call_ids)) == len(call_ids):
-            return
         by_id: defaultdict[tuple[str, object], list[Candidate]] = defaultdict(list)
         for call in calls:
             if call.call_id is not None and call.phase is CallPhase.EXECUTED:
-                by_id[call.call_id, self._agents.get(call.span.span_id)].append(call)
+                by_id[call.call_id, self._agents.nearest(call.span)].append(call)
         for attempts in by_id.values():
             earlier = attempts[0]
             for call in attempts[1:]:
@@ -117,14 +121,12 @@ def _is_observer(inner: Candidate, outer: Candidate) -> bool:
     return same_arguments(inner, outer)
 
 
-def _merge_observers(calls: Sequence[Candidate], agents: Mapping[bytes, bytes | None]) -> None:
+def _merge_observers(calls: Sequence[Candidate], agents: Agents) -> None:
     """Fold calls that ran at the same time, seen by different instrumentations (rules 3 and 5).
 
     A call is compared with those of its name and arguments that are still running when it starts. Nothing is decoded where
     one instrumentation alone knows the name, which is nearly always so.
     """
-    if len({call.span.scope.name for call in calls}) < 2:  # noqa: PLR2004 - it takes two to see one call
-        return
     by_name: defaultdict[str, list[Candidate]] = defaultdict(list)
     for call in calls:
         if call.phase is CallPhase.EXECUTED:
@@ -134,7 +136,7 @@ def _merge_observers(calls: Sequence[Candidate], agents: Mapping[bytes, bytes | 
             _merge_group(sorted(group, key=lambda call: call.start_unix_ns), agents)
 
 
-def _merge_group(group: Sequence[Candidate], agents: Mapping[bytes, bytes | None]) -> None:
+def _merge_group(group: Sequence[Candidate], agents: Agents) -> None:
     """Fold observers among calls of one name, which stand in order of start."""
     running: defaultdict[str | None, list[Candidate]] = defaultdict(list)
     latest: list[Candidate] = []
@@ -159,10 +161,10 @@ def _still_running(calls: Sequence[Candidate], now: Candidate) -> list[Candidate
     return [call for call in calls if call.end_unix_ns > now.start_unix_ns][-MAX_COMPARED:]
 
 
-def _same_moment(call: Candidate, other: Candidate, agents: Mapping[bytes, bytes | None]) -> bool:
+def _same_moment(call: Candidate, other: Candidate, agents: Agents) -> bool:
     """Tell whether two calls that overlap are one."""
     if call.call_id is not None and other.call_id is not None:
-        if call.call_id != other.call_id or agents.get(call.span.span_id) != agents.get(other.span.span_id):
+        if call.call_id != other.call_id or agents.nearest(call.span) != agents.nearest(other.span):
             return False
         return same_arguments(call, other)
     shorter = min(call.end_unix_ns - call.start_unix_ns, other.end_unix_ns - other.start_unix_ns)

@@ -7,36 +7,43 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.candidate import Candidate, Recorded
 from otel_toolcall_eval.extraction.decoding import TooDeepError, decode_arguments, decode_output, plain, read_as
-from otel_toolcall_eval.extraction.dialect import Decode, Dialect, MessageSource, Origin, Step
+from otel_toolcall_eval.extraction.dialect import Decode, Dialect, MessageSource, Origin, Source, Step
 from otel_toolcall_eval.extraction.matching import at_path
 from otel_toolcall_eval.extraction.messages import MAX_CALLS, MESSAGE_SHAPES, MessageAnswer, MessageCall
 from otel_toolcall_eval.extraction.reading import Found, find_in
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, Content, ContentState, Evidence, Json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span, Value
 
 
-def calls_in(span: Span, tree: SpanTree, dialects: Sequence[Dialect], field: str) -> list[Candidate]:
-    """Return the calls that stand in a span's messages, of the first dialect and source that have any."""
+def batch_in(span: Span, tree: SpanTree, dialects: tuple[Dialect, ...]) -> list[Candidate]:
+    """Return the calls that a span itself stands for, of the first dialect and source that have any."""
+    batch = _first_calls(span, tree, [(dialect, message) for dialect in dialects for message in dialect.calls_from])
+    for one in batch:
+        one.evidence = Evidence.SPAN
+    return batch
+
+
+def requests_in(span: Span, tree: SpanTree, dialects: tuple[Dialect, ...]) -> list[Candidate]:
+    """Return the calls that a model asks for in a span's messages, of the first dialect and source that have any."""
     for dialect in dialects:
-        for source, entries in _entries(span, tree, dialect, field):
-            calls = [entry for entry in entries if isinstance(entry, MessageCall)]
-            if calls:
-                return [candidate_of(call, index, span, source, dialect) for index, call in enumerate(calls)]
-    return []
+        for message in dialect.requests_from:
+            if _may_hold(span, message.source):
+                return _first_calls(span, tree, [(one, source) for one in dialects for source in one.requests_from])
+    return []  # as nearly always: messages seldom ask for anything
 
 
 def answers_in(span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> Sequence[tuple[MessageAnswer, Dialect, MessageSource]]:
     """Return the answers that stand in a span's messages: the latest first, and those with a text before those without."""
     answers = [
-        (entry, dialect, source)
+        (entry, dialect, message)
         for dialect in dialects
-        for source, entries in _entries(span, tree, dialect, "responses_from")
-        for entry in reversed(entries)
+        for message in dialect.responses_from
+        for entry in reversed(_entries(span, tree, message))
         if isinstance(entry, MessageAnswer)
     ]
     return sorted(answers, key=lambda answer: not answer[0].recorded)
@@ -60,20 +67,33 @@ def answer_output(answer: MessageAnswer, dialect: Dialect, source: MessageSource
     return _recorded(answer.output, source, dialect, is_arguments=False)
 
 
-def _entries(span: Span, tree: SpanTree, dialect: Dialect, field: str) -> Iterator[tuple[MessageSource, list[MessageCall | MessageAnswer]]]:
-    """Yield what each message source of a dialect holds."""
-    for message in getattr(dialect, field):
-        source = message.source
-        if source.origin is Origin.ATTR and source.step is Step.SELF and not _may_tell(span.attributes.get(source.key)):
-            continue  # nearly every message: it asks for nothing
-        entries: list[MessageCall | MessageAnswer] = []
-        for value in find_in(span, tree, message.source):
-            read = decoded(value, message)
-            if read is None:
-                continue
+def _first_calls(span: Span, tree: SpanTree, told: list[tuple[Dialect, MessageSource]]) -> list[Candidate]:
+    """Return the calls that stand at the first message source that holds any."""
+    for dialect, message in told:
+        if not _may_hold(span, message.source):
+            continue
+        calls = [entry for entry in _entries(span, tree, message) if isinstance(entry, MessageCall)]
+        if calls:
+            return [candidate_of(call, index, span, message, dialect) for index, call in enumerate(calls)]
+    return []
+
+
+def _entries(span: Span, tree: SpanTree, message: MessageSource) -> list[MessageCall | MessageAnswer]:
+    """Return what one message source holds."""
+    entries: list[MessageCall | MessageAnswer] = []
+    for value in find_in(span, tree, message.source):
+        read = decoded(value, message)
+        if read is not None:
             entries.extend(islice(MESSAGE_SHAPES[message.shape](read), MAX_CALLS - len(entries)))
-        if entries:
-            yield message, entries
+    return entries
+
+
+def _may_hold(span: Span, source: Source) -> bool:
+    """Tell whether a call or an answer may stand at a source, by what can be told at once."""
+    own = source.step is Step.SELF
+    if own and source.origin is Origin.EVENT:
+        return bool(span.events)
+    return not own or source.origin is not Origin.ATTR or _may_tell(span.attributes.get(source.key))
 
 
 def _may_tell(value: Value) -> bool:

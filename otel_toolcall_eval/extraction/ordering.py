@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from operator import lt
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.tool_call import CallPhase
@@ -26,24 +25,34 @@ def in_order(calls: Sequence[Candidate], tree: SpanTree) -> list[Candidate]:
     first because it is the parent. Calls that start together and whose requests are known stand as the model asked for them:
     clocks that tick in milliseconds give the calls of one message one start, and which of them ended first says nothing.
     """
-    starts = [tree.start[call.span.span_id] for call in calls]
-    if all(map(lt, starts, starts[1:])):  # as most come
+    if _is_by_start(calls, tree):  # as most come
         return list(calls)
-    ranks = _ranks(calls, tree)
+    ranks, placed = _ranks(calls, tree), tree.placed
 
     def key(call: Candidate) -> tuple[int, tuple[int, int], int, int, int, list[tuple[bool, int, str]], bytes]:
         span_id = call.span.span_id
-        place = tree.start[span_id], ranks[id(call)], tree.tie[span_id], tree.depth[span_id]
+        place = placed.start[span_id], ranks[id(call)], placed.tie[span_id], placed.depth[span_id]
         return *place, call.index, _natural(call.call_id or ""), span_id
 
     return sorted(calls, key=key)
+
+
+def _is_by_start(calls: Sequence[Candidate], tree: SpanTree) -> bool:
+    """Tell whether each call starts after the one before it."""
+    last: int | None = None
+    for call in calls:
+        start = tree.start(call.span)
+        if last is not None and start <= last:
+            return False
+        last = start
+    return True
 
 
 def _ranks(calls: Sequence[Candidate], tree: SpanTree) -> Mapping[int, tuple[int, int]]:
     """Return the rank of each call: its own, but not before that of the call around it."""
     ranks: dict[int, tuple[int, int]] = {}
     by_span: dict[bytes, tuple[int, int]] = {}
-    for call in sorted(calls, key=lambda call: tree.depth[call.span.span_id]):
+    for call in sorted(calls, key=lambda call: tree.placed.depth[call.span.span_id]):
         around = (-1, -1) if call.nested_in is None else by_span.get(call.nested_in, (-1, -1))
         ranks[id(call)] = by_span[call.span.span_id] = max(call.rank, around)
     return ranks
@@ -62,8 +71,6 @@ def parallel_groups(calls: Sequence[Candidate], agents: Sequence[object], enclos
 
     ``agents`` and ``enclosing`` say, by position, what identifies each call's agent and the call around it.
     """
-    if _in_a_row(calls):
-        return {}
     lanes: defaultdict[object, list[int]] = defaultdict(list)
     for position, call in enumerate(calls):
         start, end = call.ran
@@ -86,7 +93,7 @@ def parallel_groups(calls: Sequence[Candidate], agents: Sequence[object], enclos
     return {position: number for number, cluster in enumerate(overlapping) for position in cluster}
 
 
-def _in_a_row(calls: Sequence[Candidate]) -> bool:
+def in_a_row(calls: Sequence[Candidate]) -> bool:
     """Tell whether each call began after all before it had ended, so that none overlap."""
     until = 0
     for call in calls:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.dialect import Role
@@ -15,13 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.extraction.dialect import Dialect
-    from otel_toolcall_eval.extraction.looks import Reading
+    from otel_toolcall_eval.extraction.looks import Looks, Reading
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
 
 MAX_QUOTED = 80
 """How much of an attribute a reason quotes, in characters."""
 
+_CALLS = frozenset({Role.TOOL, Role.PART})
 _QUOTE = re.compile(r"\{([^{}]+)\}")
 
 
@@ -29,36 +29,57 @@ class Readings:
     """The role of each span, and the dialects that speak for it; see ``Reading``.
 
     Attributes:
-        calls: IDs of the spans that stand for calls, or for parts of one.
-        barriers: IDs of model and agent spans.
+        calls: the spans that stand for calls, or for parts of one, in order of time.
+        models: the spans that asked models, in order of time.
+        agents: the spans in which agents ran, in order of time.
         by_event: the dialects that read calls from a span's events, for each span that has any.
+        tell_conversations: a span may name its conversation.
     """
 
-    def __init__(self, tree: SpanTree, readings: Mapping[bytes, Reading]) -> None:
-        """Decide on each span; ``readings`` holds what dialects make of it by itself."""
-        self._speakers: dict[bytes, Sequence[Dialect]] = {}
-        self._readings = readings
+    def __init__(self, tree: SpanTree, looks: Looks) -> None:
+        """Decide on each span of ``tree``; ``looks`` tells what dialects make of it by itself."""
         self._tree = tree
-        self._of: defaultdict[Role, dict[bytes, Sequence[Dialect]]] = defaultdict(dict)
+        self._readings: dict[bytes, Reading] = {}
+        self._settled: dict[bytes, tuple[Dialect, ...]] = {}  # the speakers for spans whose role hangs on the span above
+        self.calls: list[Span] = []
+        self.models: list[Span] = []
+        self.agents: list[Span] = []
         self.by_event: dict[bytes, Sequence[Dialect]] = {}
-        for span in tree.top_down:
-            span_id = span.span_id
-            reading = readings[span_id]
-            speakers = reading.speakers
-            if speakers is None:
-                speakers = of_role(reading.candidates, self._role_of(span, tree, reading.candidates))
-            self._speakers[span_id] = speakers
-            if speakers:
-                self._of[speakers[0].role][span_id] = speakers
+        self.tell_conversations = False
+        all_settled = True
+        for span in tree.spans:
+            reading = looks.reading(span)
+            self._readings[span.span_id] = reading
+            if reading.speakers is None:
+                all_settled = False
+            elif reading.is_call:
+                self.calls.append(span)
+            elif reading.is_model:
+                self.models.append(span)
+            elif reading.is_agent:
+                self.agents.append(span)
             if reading.by_event:
-                self.by_event[span_id] = reading.by_event
-        self.calls = self._of[Role.TOOL].keys() | self._of[Role.PART].keys()
-        self.barriers = frozenset((*self._of[Role.MODEL], *self._of[Role.AGENT]))
+                self.by_event[span.span_id] = reading.by_event
+            if reading.tells_conversation:
+                self.tell_conversations = True
+        if not all_settled:
+            self._settle()
 
-    def _role_of(self, span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> Role:
+    def _settle(self) -> None:
+        """Decide on the spans whose role hangs on the span above."""
+        for span in self._tree.parents_first:
+            reading = self._readings[span.span_id]
+            if reading.speakers is None:
+                self._settled[span.span_id] = of_role(reading.candidates, self._role_of(span, reading.candidates))
+        role = {span.span_id: self.role(span) for span in self._tree.spans}
+        self.calls = [span for span in self._tree.spans if role[span.span_id] in _CALLS]
+        self.models = [span for span in self._tree.spans if role[span.span_id] is Role.MODEL]
+        self.agents = [span for span in self._tree.spans if role[span.span_id] is Role.AGENT]
+
+    def _role_of(self, span: Span, dialects: Sequence[Dialect]) -> Role:
         """Return the role of the first dialect that applies; a part needs its whole above it."""
-        parent = tree.parent(span)
-        above = {dialect.family for dialect in self._speakers.get(parent.span_id, ())} if parent is not None else set()
+        parent = self._tree.parent(span)
+        above = {dialect.family for dialect in self.dialects(parent)} if parent is not None else set()
         for dialect in dialects:
             if dialect.role is not Role.PART or dialect.part_of & above:
                 return dialect.role
@@ -78,26 +99,23 @@ class Readings:
         distinct = {id(reading): reading for reading in self._readings.values()}
         return {dialect.name: dialect for reading in distinct.values() for dialect in reading.dialects}
 
-    def dialects(self, span: Span) -> Sequence[Dialect]:
+    def dialects(self, span: Span) -> tuple[Dialect, ...]:
         """Return the dialects that read a span."""
-        return self._speakers[span.span_id]
+        speakers = self._readings[span.span_id].speakers
+        return self._settled[span.span_id] if speakers is None else speakers
 
-    def plan(self, span_id: bytes) -> Plan:
+    def plan(self, span: Span) -> Plan:
         """Return what is to be looked for on a span that stands for a call, a part of one or an agent."""
-        return self._readings[span_id].plan or Plan.of(self._speakers[span_id], self._tree.by_id[span_id])
+        return self._readings[span.span_id].plan or Plan.of(self.dialects(span), span)
 
     def role(self, span: Span) -> Role | None:
         """Return what a span is; None if no dialect knows it."""
-        dialects = self._speakers[span.span_id]
+        dialects = self.dialects(span)
         return dialects[0].role if dialects else None
-
-    def of(self, role: Role) -> Mapping[bytes, Sequence[Dialect]]:
-        """Return the spans of one role, by ID."""
-        return self._of[role]
 
     def reason(self, span: Span) -> str:
         """Say why a span that shows no call does not."""
-        dialects = self._speakers[span.span_id]
+        dialects = self.dialects(span)
         if not dialects:
             return "no tool marker"
         reason = dialects[0].reason or "it does not name its tool"

@@ -10,16 +10,18 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.merging import absorb
-from otel_toolcall_eval.extraction.message_reader import answer_output, answers_in, calls_in, mentions
+from otel_toolcall_eval.extraction.message_reader import answer_output, answers_in, mentions, requests_in
 from otel_toolcall_eval.extraction.sameness import bare_name, fingerprint, same_tool
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from otel_toolcall_eval.extraction.agents import Agents
     from otel_toolcall_eval.extraction.candidate import Candidate
     from otel_toolcall_eval.extraction.dialect import Dialect, MessageSource
     from otel_toolcall_eval.extraction.messages import MessageAnswer
+    from otel_toolcall_eval.extraction.readings import Readings
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
 
@@ -32,16 +34,17 @@ _ANY = "*"  # stands for all arguments; no fingerprint is this text
 class RequestJoiner:
     """Joins the requests and answers of one trace with its calls. Cost: linear, but for the answers that are looked for."""
 
-    def __init__(self, tree: SpanTree, agents: Mapping[bytes, bytes | None], models: Mapping[bytes, Sequence[Dialect]]) -> None:
-        """Look at the model spans, each with the dialects that say so."""
+    def __init__(self, tree: SpanTree, agents: Agents, readings: Readings) -> None:
+        """Look at the spans of models."""
         self._tree = tree
         self._agents = agents
-        self._models = [(span, models[span.span_id]) for span in tree.spans if span.span_id in models]
+        self._readings = readings
         self.used: set[bytes] = set()
 
     def join(self, calls: Sequence[Candidate]) -> list[Candidate]:
         """Return the calls and, after them, the requests that nothing shows to have run, and the calls that only answers show."""
-        requests = [request for span, dialects in self._models for request in calls_in(span, self._tree, dialects, "requests_from")]
+        readings = self._readings
+        requests = [request for span in readings.models for request in requests_in(span, self._tree, readings.dialects(span))]
         if not requests:
             self._answer(calls)
             return list(calls)
@@ -60,16 +63,20 @@ class RequestJoiner:
 
     def _answer(self, calls: Sequence[Candidate]) -> None:
         """Give answers to calls that have none. The latest history is read first: it mostly holds all of them."""
+        calls = [call for call in calls if call.phase is CallPhase.REQUESTED or (call.call_id is not None and not call.output.is_there)]
+        if not calls:
+            return
         waiting: defaultdict[str, list[Candidate]] = defaultdict(list)
         nameless: defaultdict[bytes | None, list[Candidate]] = defaultdict(list)
         for call in calls:
             if call.call_id is not None and not call.output.is_there:
                 waiting[call.call_id].append(call)
-            elif call.phase is CallPhase.REQUESTED:
+            else:
                 nameless[call.span.parent_span_id].append(call)
-        for span, dialects in reversed(self._models):
+        for span in reversed(self._readings.models):
             if not waiting and not nameless:
                 return
+            dialects = self._readings.dialects(span)
             unanswered = nameless.get(span.parent_span_id)
             if not unanswered and not mentions(span, set(waiting), dialects):
                 continue
@@ -128,7 +135,7 @@ def _taken(waiting: defaultdict[str, list[Candidate]], call_id: str, span: Span)
 class _Unclaimed:
     """Calls that ran and that no request was joined with yet. A request is looked up by ID, then by name and arguments."""
 
-    def __init__(self, calls: Sequence[Candidate], agents: Mapping[bytes, bytes | None]) -> None:
+    def __init__(self, calls: Sequence[Candidate], agents: Agents) -> None:
         """Index the calls, which are in order of time."""
         self._agents = agents
         self._calls = calls
@@ -164,14 +171,14 @@ class _Unclaimed:
 
     def _first(self, calls: list[Candidate], request: Candidate) -> Candidate | None:
         """Take out the earliest fitting call, of the same agent if there is one. ``calls`` stand latest first."""
-        agent = self._agents.get(request.span.span_id)
+        agent = self._agents.nearest(request.span)
         while calls and id(calls[-1]) in self._claimed:
             calls.pop()
         second: Candidate | None = None
         for call in calls[: -MAX_COMPARED - 1 : -1]:
             if not self._may_be(call, request):
                 continue
-            if self._agents.get(call.span.span_id) == agent:
+            if self._agents.nearest(call.span) == agent:
                 second = call
                 break
             second = second or call
@@ -210,7 +217,7 @@ def _attach(executed: Candidate, request: Candidate) -> None:
     executed.kind, executed.dialects = kind, dialects
 
 
-def _without_repeats(requests: Sequence[Candidate], agents: Mapping[bytes, bytes | None]) -> list[Candidate]:
+def _without_repeats(requests: Sequence[Candidate], agents: Agents) -> list[Candidate]:
     """Drop requests that a second instrumentation of the same model call recorded, or the model span around it.
 
     Those are the ones with equal name, ID and arguments whose model spans overlap. Each request stands for one repeat of
@@ -223,7 +230,7 @@ def _without_repeats(requests: Sequence[Candidate], agents: Mapping[bytes, bytes
         span = request.span
         overlapping = [entry for entry in latest[key] if entry[0].end_unix_ns >= request.start_unix_ns][-20:]
         for first, spans in overlapping:
-            if span.span_id not in spans and agents.get(first.span.span_id) == agents.get(span.span_id):
+            if span.span_id not in spans and agents.nearest(first.span) == agents.nearest(span):
                 spans.add(span.span_id)
                 first.merged.append(span.span_id)
                 break

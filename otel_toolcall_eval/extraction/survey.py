@@ -7,25 +7,24 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.extraction.agents import Agents
 from otel_toolcall_eval.extraction.call_reader import read_call
 from otel_toolcall_eval.extraction.conversations import conversations_of
-from otel_toolcall_eval.extraction.dialect import Role
 from otel_toolcall_eval.extraction.event_reader import calls_by_event, with_events
 from otel_toolcall_eval.extraction.hints import told
 from otel_toolcall_eval.extraction.ignoring import IgnoredSpans
 from otel_toolcall_eval.extraction.kinds import mark_kinds, mark_rejected
 from otel_toolcall_eval.extraction.merging import Merger
-from otel_toolcall_eval.extraction.message_reader import calls_in
-from otel_toolcall_eval.extraction.ordering import in_order, parallel_groups
+from otel_toolcall_eval.extraction.message_reader import batch_in
+from otel_toolcall_eval.extraction.ordering import in_a_row, in_order, parallel_groups
 from otel_toolcall_eval.extraction.readings import Readings
 from otel_toolcall_eval.extraction.requests import RequestJoiner
 from otel_toolcall_eval.extraction.span_tree import SpanTree
-from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Evidence, Extraction
+from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Extraction
 from otel_toolcall_eval.model.tool_call_draft import ToolCallDraft
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.extraction.candidate import Candidate
-    from otel_toolcall_eval.extraction.looks import Reading
+    from otel_toolcall_eval.extraction.looks import Looks
     from otel_toolcall_eval.model.tool_call import ToolCall
     from otel_toolcall_eval.model.trace import Span
 
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
 class Survey:
     """A trace before its calls are read."""
 
-    def __init__(self, spans: Sequence[Span], reading: Callable[[Span], Reading]) -> None:
-        """Take ``spans`` of one trace, in any order; ``reading`` says what dialects make of a span.
+    def __init__(self, spans: Sequence[Span], looks: Looks) -> None:
+        """Take ``spans`` of one trace, in any order; ``looks`` tells what dialects make of a span.
 
         Nothing is laid out before it is asked for.
         """
         self._spans = spans
-        self._reading = reading
+        self._looks = looks
         # No cached_property: until Python 3.12 it has a lock for all instances, which a fork may find held by the judging thread.
         self._tree: SpanTree | None = None
         self._readings: Readings | None = None
@@ -56,14 +55,14 @@ class Survey:
     def readings(self) -> Readings:
         """Return what each of them is."""
         if self._readings is None:
-            self._readings = Readings(self.tree, {span.span_id: self._reading(span) for span in self.tree.spans})
+            self._readings = Readings(self.tree, self._looks)
         return self._readings
 
     @property
     def agents(self) -> Agents:
         """Return the agents above them."""
         if self._agents is None:
-            self._agents = Agents(self.tree, {span_id: self.readings.plan(span_id) for span_id in self.readings.of(Role.AGENT)})
+            self._agents = Agents(self.tree, self.readings)
         return self._agents
 
     @property
@@ -77,13 +76,14 @@ class Survey:
         Cost: linear in the spans, apart from sorting them; arguments are decoded where two spans may show one call.
         """
         tree, readings, agents = self.tree, self.readings, self.agents
-        shown_by = readings.calls
-        calls = [call for span in tree.spans if span.span_id in shown_by for call in _read(span, tree, readings)]
+        calls: list[Candidate] = []
+        for span in readings.calls:
+            calls.extend(_read(span, tree, readings))
         if readings.by_event:
             shown = (call for span in tree.spans for call in calls_by_event(span, readings.by_event.get(span.span_id, ())))
             calls = with_events(calls, list(shown))
-        calls = Merger(tree, agents.nearest, readings.barriers).merge(calls)
-        joiner = RequestJoiner(tree, agents.nearest, readings.of(Role.MODEL))
+        calls = Merger(tree, agents, readings).merge(calls)
+        joiner = RequestJoiner(tree, agents, readings)
         calls = joiner.join(calls)
         mark_kinds(calls, tree, agents)
         for call in calls:
@@ -92,7 +92,7 @@ class Survey:
         calls = in_order(calls, tree)
         hints, doubts = told(calls, readings)
         return Extraction(
-            calls=_finished(calls, tree, agents),
+            calls=_finished(calls, tree, readings, agents),
             ignored=IgnoredSpans(calls, tree, readings, joiner.used),
             hints=hints,
             doubts=doubts,
@@ -101,31 +101,31 @@ class Survey:
 
 def _read(span: Span, tree: SpanTree, readings: Readings) -> Sequence[Candidate]:
     """Read the calls that a span itself shows, which stands for calls or for a part of one."""
-    dialects = readings.dialects(span)
-    if dialects[0].role is Role.TOOL and dialects[0].calls_from:
-        batch = calls_in(span, tree, dialects, "calls_from")
-        for one in batch:
-            one.evidence = Evidence.SPAN
-        return batch
-    call = read_call(span, tree, readings.plan(span.span_id))
+    plan = readings.plan(span)
+    if plan.is_batch:
+        return batch_in(span, tree, readings.dialects(span))
+    call = read_call(span, tree, plan)
     return () if call is None else (call,)
 
 
-def _finished(calls: Sequence[Candidate], tree: SpanTree, agents: Agents) -> tuple[ToolCall, ...]:
+def _finished(calls: Sequence[Candidate], tree: SpanTree, readings: Readings, agents: Agents) -> tuple[ToolCall, ...]:
     """Turn candidates, in order, into calls."""
-    paths = [agents.path(call.span) for call in calls]
-    owners = [call.own_agent or agents.nearest.get(call.span.span_id) for call in calls]
-    conversations = conversations_of(tree)
-    groups = parallel_groups(calls, owners, _enclosing(calls, tree))
+    groups: Mapping[int, int] = {}
+    if not in_a_row(calls):
+        owners = [call.own_agent or agents.nearest(call.span) for call in calls]
+        groups = parallel_groups(calls, owners, _enclosing(calls, tree))
+    conversations: Mapping[bytes, str] = conversations_of(tree) if readings.tell_conversations else {}
     return tuple(
-        _call(
-            call,
-            path,
-            group=groups.get(index),
-            merged=_provenance(call, tree) if call.merged else (),
-            conversation_id=call.conversation_id or conversations.get(call.span.span_id),
-        )
-        for index, (call, path) in enumerate(zip(calls, paths, strict=True))
+        [
+            _call(
+                call,
+                agents.path(call.span),
+                group=groups.get(index) if groups else None,
+                merged=_provenance(call, tree) if call.merged else (),
+                conversation_id=call.conversation_id or (conversations.get(call.span.span_id) if conversations else None),
+            )
+            for index, call in enumerate(calls)
+        ]
     )
 
 
@@ -172,16 +172,17 @@ def _call(
 def _provenance(call: Candidate, tree: SpanTree) -> tuple[bytes, ...]:
     """Return the other spans that showed a call, in order of time."""
     others = dict.fromkeys(span_id for span_id in call.merged if span_id != call.span.span_id)
-    return tuple(sorted(others, key=lambda span_id: (tree.start[span_id], tree.depth[span_id], tree.tie[span_id], span_id)))
+    placed = tree.placed
+    return tuple(sorted(others, key=lambda span_id: (placed.start[span_id], placed.depth[span_id], placed.tie[span_id], span_id)))
 
 
 def _enclosing(calls: Sequence[Candidate], tree: SpanTree) -> Sequence[bytes | None]:
     """Return the span of the nearest call above each call. Cost: linear in the trace."""
-    own = {call.span.span_id for call in calls}
-    if not tree.has_children(own):
+    if not any(tree.has_children(call.span) for call in calls):
         return (None,) * len(calls)
+    own = {call.span.span_id for call in calls}
     around: dict[bytes, bytes | None] = {}
-    for span in tree.top_down:
+    for span in tree.parents_first:
         parent = tree.parent_id(span)
         around[span.span_id] = parent if parent is None or parent in own else around[parent]
     return [around[call.span.span_id] for call in calls]

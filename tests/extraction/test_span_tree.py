@@ -26,26 +26,29 @@ def test_parents_and_children() -> None:
     assert tree.parent(top) is None
     assert tree.children(top) == [middle]
     assert list(tree.children(low)) == []
-    assert [tree.depth[span.span_id] for span in (top, middle, low)] == [0, 1, 2]
-    assert tree.top_down == [top, middle, low]
+    assert [tree.placed.depth[span.span_id] for span in (top, middle, low)] == [0, 1, 2]
+    assert tree.parents_first == tree.placed.top_down == [top, middle, low]
+    assert [tree.has_children(span) for span in (top, middle, low)] == [True, True, False]
 
 
 @pytest.mark.parametrize("parent", [1, 9], ids=["itself", "a span that is not there"])
 def test_a_span_without_a_parent_in_the_trace_is_a_root(parent: int) -> None:
-    tree = tree_of(make(1, parent=parent))
-    assert len(tree.roots) == 1
+    (span,) = (tree := tree_of(make(1, parent=parent))).spans
+    assert tree.parent(span) is None
+    assert tree.placed.depth[span.span_id] == 0
+    assert not tree.has_children(span)
 
 
 def test_a_ring_is_cut_at_its_earliest_span() -> None:
     tree = tree_of(make(1, parent=3, start=5), make(2, parent=1, start=4), make(3, parent=2, start=6), make(4, parent=3, start=7))
-    assert [number_of(span.span_id) for span in tree.roots] == [2]
-    assert len(tree.top_down) == 4
+    assert [number_of(span.span_id) for span in tree.spans if tree.parent_id(span) is None] == [2]
+    assert [number_of(span.span_id) for span in tree.parents_first] == [2, 3, 1, 4]
 
 
 def test_a_child_with_a_skewed_clock_counts_as_starting_with_its_parent() -> None:
     parent, child = make(1, start=100), make(2, parent=1, start=10)
     tree = tree_of(child, parent)
-    assert tree.start[child.span_id] == 100
+    assert tree.start(child) == 100
 
 
 def test_children_of_another_process_are_moved_together_until_none_starts_before_the_parent() -> None:
@@ -55,20 +58,25 @@ def test_children_of_another_process_are_moved_together_until_none_starts_before
     skewed = [make(3, parent=1, start=40, resource=there), make(4, parent=1, start=60, resource=there)]
     ahead = make(5, parent=1, start=130, resource=elsewhere)
     tree = tree_of(ahead, *skewed, own, parent)
-    assert [tree.start[span.span_id] for span in (own, *skewed, ahead)] == [110, 100, 120, 130]
+    assert [tree.start(span) for span in (own, *skewed, ahead)] == [110, 100, 120, 130]
 
 
 def test_children_of_a_thousand_processes_are_moved_in_linear_time() -> None:
     children = [make(n, parent=1, start=n, resource={"host.name": str(n)}) for n in range(2, 3_000)]
     tree = tree_of(make(1, start=10_000, resource={"host.name": "a"}), *children)
-    assert {tree.start[child.span_id] for child in children} == {10_000}
+    assert {tree.start(child) for child in children} == {10_000}
 
 
 def test_of_a_parent_and_a_child_that_start_together_the_parent_stands_first() -> None:
     parent, child = make(1, start=0, end=9), make(2, parent=1, start=0, end=5)
-    tree = tree_of(child, parent)
-    assert (tree.start[parent.span_id], tree.tie[parent.span_id]) == (tree.start[child.span_id], tree.tie[child.span_id])
-    assert tree.depth[parent.span_id] < tree.depth[child.span_id]
+    placed = tree_of(child, parent).placed
+    assert (placed.start[parent.span_id], placed.tie[parent.span_id]) == (placed.start[child.span_id], placed.tie[child.span_id])
+    assert placed.depth[parent.span_id] < placed.depth[child.span_id]
+
+
+def test_spans_that_start_together_stand_by_their_end_then_by_their_id() -> None:
+    spans = [make(3, end=9), make(2, end=9), make(4, end=7), make(5, start=1)]
+    assert [number_of(span.span_id) for span in tree_of(*spans).spans] == [4, 2, 3, 5]
 
 
 def test_of_copies_the_one_that_ends_last_counts_in_any_order() -> None:
