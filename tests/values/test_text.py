@@ -112,6 +112,11 @@ def test_depth_is_bounded(opener: str, closer: str) -> None:
         read_text(opener * (MAX_DEPTH + 1) + "1" + closer * (MAX_DEPTH + 1))
 
 
+@pytest.mark.parametrize("brackets", [8, 9, 60])
+def test_brackets_side_by_side_are_not_deep(brackets: int) -> None:
+    assert read_text(f"[{', '.join(['[]', '{}'] * brackets)}]") == [[], {}] * brackets
+
+
 @pytest.mark.parametrize("opener", ["[", '{"a":', "{'a':", "(", "[1,", "-", "'", '"\\', "'\\'"])
 def test_a_raised_recursion_limit_does_no_harm(opener: str) -> None:
     limit = sys.getrecursionlimit()
