@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.model.tool_call import ContentState
-from otel_toolcall_eval.values.equality import identity
+from otel_toolcall_eval.values.equality import identity, same
 from otel_toolcall_eval.values.text import UnreadableTextError, read_text
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ CONTENT: Final = "content"
 NOTHING: Final = None
 """The token of an output that was not recorded because there was none. Text tokens are text, value tokens tuples of one."""
 
+_FULL: Final = ContentState.FULL  # spared two look-ups wherever it is named
 _QUOTED: Final = re.compile(r"""\s*[uUrR]?["']""")
 _NOT_FINITE: Final = {"nan": ("NaN", "nan"), "inf": ("inf",), "-inf": ("-inf",)}  # spellings that can't be read back as the value
 
@@ -46,6 +47,26 @@ def asked(expected: Json) -> list[Hashable]:
         return [expected, NOTHING]
     value = spelled(expected)
     return [expected] if isinstance(value, str) else [expected, (identity(value),)]
+
+
+def plainly_answers(expected: Json, wanted: Json, content: Content) -> bool:
+    """Tell at a glance that an output has a token that is asked for. False leaves it open: only the tokens tell.
+
+    Args:
+        expected: the expected output.
+        wanted: what it spells if it is text that spells anything; else the same.
+        content: what was recorded.
+    """
+    if content.state is not _FULL or content.nothing:
+        return False
+    if isinstance(expected, str) and expected == content.text:
+        return True
+    value = content.value
+    if isinstance(value, str):
+        return False
+    if same(wanted, value):
+        return True
+    return isinstance(value, dict) and CONTENT in value and same(wanted, value[CONTENT])
 
 
 def offered(content: Content, *, wrapped: bool = True) -> list[Hashable]:

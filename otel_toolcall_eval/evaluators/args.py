@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
 from otel_toolcall_eval.evaluators.pairing import Candidates, Wanted, pair
-from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, score_pairing
+from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, full_score, score_pairing
 from otel_toolcall_eval.evaluators.plans import Plans
+from otel_toolcall_eval.evaluators.turns import in_turn
 from otel_toolcall_eval.model.score import Outcome, Score
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Json
 from otel_toolcall_eval.values.difference import differences, likeness
-from otel_toolcall_eval.values.equality import identity, member_identities
+from otel_toolcall_eval.values.equality import contains, identity, member_identities, same
 from otel_toolcall_eval.values.rendering import render
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation
     from otel_toolcall_eval.model.tool_call import CallLog, ToolCall
 
+_FULL: Final = ContentState.FULL  # spared two look-ups wherever it is named
 _MAX_NAMED: Final = 8  # arguments
 
 
@@ -140,9 +142,14 @@ class ArgsEvaluator:
         subset mode no expected key may have another value. In subset mode it matches for certain once all expected members
         are among the whole ones. What follows for the number of pairs is told in ``pair``.
 
-        Cost: each payload is decoded and looked up once; see ``pair`` for the matching.
+        Cost: each payload is decoded and looked up once; see ``pair`` for the matching, which is spared where the calls are those
+        that are expected, name by name, in their order.
         """
         plan = self._plans.of(criteria)
+        calls = in_turn(plan.wanted, log, criteria.matching)
+        if calls is not None and _as_expected(criteria, calls):
+            found, full = Candidates.paired(calls), plan.wanted.full
+            return full_score(plan.wanted, ArgsJustification(criteria=criteria, wanted=plan.wanted, candidates=found, pairing=full))
         candidates = Candidates.of(plan.wanted, log)
         contents = [call.arguments.content for call in candidates.calls]
         certain, possible = _contained(plan, contents) if criteria.subset else _equal(plan, contents)
@@ -159,12 +166,21 @@ class ArgsEvaluator:
         )
 
 
+def _as_expected(criteria: ArgsCriteria, calls: list[ToolCall]) -> bool:
+    """Tell whether each call has the arguments that the expectation at its place asks for, as ``_equal`` and ``_contained`` find out."""
+    for place, wanted in enumerate(criteria.expectations):
+        members = _members(calls[place].arguments.content)
+        if members is None or not (contains(members, wanted.arguments) if criteria.subset else same(wanted.arguments, members)):
+            return False
+    return True
+
+
 def _members(content: Content) -> Mapping[str, Json] | None:
     """Return the arguments; None if they were not recorded in full or are no object."""
     if content.nothing:
         return {}
     value = content.value
-    if content.state is ContentState.FULL and isinstance(value, dict | Mapping):  # dict first: see ``offered``
+    if content.state is _FULL and isinstance(value, dict | Mapping):  # dict first: see ``offered``
         return value  # type: ignore[return-value]  # a key that is no text equals none that is expected
     return None
 

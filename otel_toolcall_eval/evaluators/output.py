@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.evaluators.answers import CONTENT, asked, compared, is_container, offered, offered_by, spelled
+from otel_toolcall_eval.evaluators.answers import CONTENT, asked, compared, is_container, offered, offered_by, plainly_answers, spelled
 from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
 from otel_toolcall_eval.evaluators.pairing import Candidates, Wanted, pair
-from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, score_pairing
+from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, full_score, score_pairing
 from otel_toolcall_eval.evaluators.plans import Plans
+from otel_toolcall_eval.evaluators.turns import in_turn
 from otel_toolcall_eval.model.score import Outcome, Score
 from otel_toolcall_eval.values.difference import differences, likeness
 from otel_toolcall_eval.values.equality import identity
@@ -29,6 +30,7 @@ class _Plan:
     """What follows from criteria alone.
 
     Attributes:
+        values: the expected outputs; of text what it spells.
         tokens: what each expectation asks for.
         known: all tokens that are asked for.
         never: for each expectation False, since none is met by whatever a call returns.
@@ -38,6 +40,7 @@ class _Plan:
     """
 
     wanted: Wanted
+    values: list[Json]
     tokens: Sequence[Sequence[Hashable]]
     known: frozenset[Hashable]
     never: Sequence[bool]
@@ -53,6 +56,7 @@ def _plan(criteria: OutputCriteria) -> _Plan:
     tokens = [asked(output) for output in outputs]
     return _Plan(
         wanted=Wanted.of(criteria.expectations),
+        values=values,
         tokens=tokens,
         known=frozenset(token for asked_for in tokens for token in asked_for),
         never=[False] * len(outputs),
@@ -132,9 +136,14 @@ class OutputEvaluator:
         that the object as a whole may still be one that was expected and has all the whole members. Without the content,
         anything may be in it. What follows for the number of pairs is told in ``pair``.
 
-        Cost: each payload is decoded and looked up once; see ``pair`` for the matching.
+        Cost: each payload is decoded and looked up once; see ``pair`` for the matching, which is spared where the calls are those
+        that are expected, name by name, in their order.
         """
         plan = self._plans.of(criteria)
+        calls = in_turn(plan.wanted, log, criteria.matching)
+        if calls is not None and _as_expected(criteria, plan, calls):
+            found, full = Candidates.paired(calls), plan.wanted.full
+            return full_score(plan.wanted, OutputJustification(criteria=criteria, wanted=plan.wanted, candidates=found, pairing=full))
         candidates = Candidates.of(plan.wanted, log)
         contents = [call.output.content for call in candidates.calls]
         certain, possible = _answering(plan, contents)
@@ -149,6 +158,14 @@ class OutputEvaluator:
             wrong=Outcome.WRONG_OUTPUT,
             justification=OutputJustification(criteria=criteria, wanted=plan.wanted, candidates=candidates, pairing=pairing),
         )
+
+
+def _as_expected(criteria: OutputCriteria, plan: _Plan, calls: list[ToolCall]) -> bool:
+    """Tell whether each call plainly returned what the expectation at its place asks for."""
+    for place, wanted in enumerate(criteria.expectations):
+        if not plainly_answers(wanted.output, plan.values[place], calls[place].output.content):
+            return False
+    return True
 
 
 def _answering(plan: _Plan, contents: Sequence[Content]) -> tuple[list[int], list[int]]:

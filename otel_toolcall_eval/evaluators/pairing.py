@@ -42,6 +42,27 @@ class Expectation(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """Who was paired with whom.
+
+    Attributes:
+        partners: for each expectation the place of the call that matches it, or UNMATCHED.
+        strays: for each expectation without a partner the place of an unused call of its name, or UNMATCHED; no call twice.
+        matched: number of expectations with a partner.
+        lowest: least number that unrecorded contents and calls could make it.
+        highest: greatest number that they could make it.
+        highest_by_content: greatest number that unrecorded contents alone could make it.
+    """
+
+    partners: Sequence[int]
+    strays: Sequence[int]
+    matched: int
+    lowest: int
+    highest: int
+    highest_by_content: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """Whose calls are expected; worked out once for each criteria. One entry for each expectation, save ``names``.
 
@@ -52,6 +73,7 @@ class Wanted:
         labels: the tool and its turn, as the guides number them: ``get_user_0``.
         names: each tool once, in order of first mention.
         matched: the outcomes if all are matched.
+        full: the pairing if all are matched, each with the call that has its own place.
     """
 
     tools: tuple[str, ...]
@@ -60,6 +82,7 @@ class Wanted:
     labels: tuple[str, ...]
     names: tuple[str, ...]
     matched: tuple[ExpectationOutcome, ...]
+    full: Pairing
 
     @classmethod
     def of(cls, expectations: Iterable[Expectation]) -> Wanted:
@@ -79,6 +102,14 @@ class Wanted:
             labels=tuple(f"{tool}_{turn}" for tool, turn in zip(tools, turns, strict=True)),
             names=tuple(seen),
             matched=tuple(ExpectationOutcome(tool=tool, outcome=Outcome.MATCHED) for tool in tools),
+            full=Pairing(
+                partners=range(len(tools)),
+                strays=(UNMATCHED,) * len(tools),
+                matched=len(tools),
+                lowest=len(tools),
+                highest=len(tools),
+                highest_by_content=len(tools),
+            ),
         )
 
 
@@ -93,16 +124,21 @@ class Candidates:
         shared: True if a call answers to two of the names, by an alias.
     """
 
-    calls: Sequence[ToolCall]
-    turns: dict[str, Sequence[int]]
+    calls: list[ToolCall]
+    turns: dict[str, list[int]]
     by_tool: dict[str, int]
     shared: bool
+
+    @classmethod
+    def paired(cls, calls: list[ToolCall]) -> Candidates:
+        """Keep the calls of a full pairing, in the order of the expectations, without the rest, which nobody asks for then."""
+        return cls(calls=calls, turns={}, by_tool={}, shared=False)
 
     @classmethod
     def of(cls, wanted: Wanted, log: CallLog) -> Candidates:
         """Look up the calls of each expected name."""
         places: dict[int, int] = {}
-        turns: dict[str, Sequence[int]] = {}
+        turns: dict[str, list[int]] = {}
         by_tool = {}
         total = 0
         by_name = log.by_name
@@ -152,27 +188,6 @@ class Fits:
     certain: Sequence[int]
     possible: Sequence[int]
     always: Sequence[bool]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pairing:
-    """Who was paired with whom.
-
-    Attributes:
-        partners: for each expectation the place of the call that matches it, or UNMATCHED.
-        strays: for each expectation without a partner the place of an unused call of its name, or UNMATCHED; no call twice.
-        matched: number of expectations with a partner.
-        lowest: least number that unrecorded contents and calls could make it.
-        highest: greatest number that they could make it.
-        highest_by_content: greatest number that unrecorded contents alone could make it.
-    """
-
-    partners: Sequence[int]
-    strays: Sequence[int]
-    matched: int
-    lowest: int
-    highest: int
-    highest_by_content: int
 
 
 def pair(wanted: Wanted, candidates: Candidates, fits: Fits, *, matching: Matching, open_ended: bool) -> Pairing:

@@ -163,6 +163,11 @@ class PairingJustification(ABC):
         return max(places, key=lambda place: self._nearness(position, self._candidates.calls[place]))
 
 
+def full_score(wanted: Wanted, justification: PairingJustification) -> Score:
+    """Return the score where all expectations are matched for certain, as ``score_pairing`` does."""
+    return Score(value=1.0, lowest=1.0, highest=1.0, justification=justification, outcomes=wanted.matched)
+
+
 def score_pairing(
     *,
     pairing: Pairing,

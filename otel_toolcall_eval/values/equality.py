@@ -2,7 +2,8 @@
 
 Values are not compared pair by pair: each is turned into an identity once, and identities are looked up in dictionaries, so
 that holding n calls against m expectations costs n + m and not n times m. Rejected: canonical JSON text, which has to spell
-numbers and sort keys, takes twice as long, and has no spelling for keys that are not text.
+numbers and sort keys, takes twice as long, and has no spelling for keys that are not text. Where it is known which two values
+are to be held against each other, ``same`` walks both at once, hashes nothing, and stops at the first difference.
 """
 
 from __future__ import annotations
@@ -50,6 +51,23 @@ def identity(value: object) -> Hashable:
     return _identity(value, MAX_DEPTH)
 
 
+def same(left: object, right: object) -> bool:
+    """Tell whether two values are equal: whether their identities are.
+
+    Cost: linear in the part that is equal, and a fifth of what two identities cost.
+    """
+    return _same(left, right, MAX_DEPTH)
+
+
+def contains(whole: Mapping[KeyT, object], part: Mapping[str, object]) -> bool:
+    """Tell whether an object has all members of another one, equal in value."""
+    members: Mapping[object, object] = whole  # type: ignore[assignment] # a key that is no text equals none of these
+    for key, member in part.items():  # noqa: SIM110 - as in ``_same_items``
+        if key not in members or not same(member, members[key]):
+            return False
+    return True
+
+
 def member_identities(value: Mapping[str, Json]) -> frozenset[tuple[Hashable, Hashable]]:
     """Return the identity of an object: the identities of its members' keys and values."""
     return _object_identity(value, MAX_DEPTH - 1)
@@ -65,6 +83,42 @@ def _identity(value: object, depth: int) -> Hashable:
     if kind is list or kind is tuple:
         return tuple([_identity(member, depth - 1) for member in value]) if depth else _Mark("too deep")  # type: ignore[attr-defined]
     return _rare_identity(value, depth)
+
+
+def _same(left: object, right: object, depth: int) -> bool:
+    """Tell whether two values that may have ``depth`` levels are equal. What is usual is compared here, the rest by identity."""
+    kind = type(left)
+    if kind is type(right):
+        if kind is str or kind is int or kind is float or kind is bool:
+            return left == right
+        if isinstance(left, dict) and isinstance(right, dict):
+            return _same_members(left, right, depth - 1) if depth else False
+        if isinstance(left, list) and isinstance(right, list):
+            return _same_items(left, right, depth - 1) if depth else False
+    return _identity(left, depth) == _identity(right, depth)
+
+
+def _same_members(left: dict[object, object], right: dict[object, object], depth: int) -> bool:
+    """Tell whether two objects are equal whose members may have ``depth`` levels."""
+    if len(left) != len(right):
+        return False
+    for key in left:  # before any member, so that none is walked twice
+        if type(key) is not str:  # Python finds 1 where True was meant
+            return _object_identity(left, depth) == _object_identity(right, depth)
+    for key, member in left.items():  # noqa: SIM110 - as in ``_same_items``
+        if key not in right or not _same(member, right[key], depth):
+            return False
+    return True
+
+
+def _same_items(left: list[object], right: list[object], depth: int) -> bool:
+    """Tell whether two lists are equal whose items may have ``depth`` levels."""
+    if len(left) != len(right):
+        return False
+    for place, item in enumerate(left):  # noqa: SIM110 - a generator takes three times as long once it is compiled
+        if not _same(item, right[place], depth):
+            return False
+    return True
 
 
 def _object_identity(value: Mapping[KeyT, object], depth: int) -> frozenset[tuple[Hashable, Hashable]]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_toolcall_eval.evaluators.answers import asked, compared, offered
+from otel_toolcall_eval.evaluators.answers import asked, compared, offered, plainly_answers, spelled
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Json
 from tests.evaluators.calls import NO_OUTPUT, full, said
 
@@ -12,7 +12,13 @@ UNREAD = Content(state=ContentState.UNPARSED, text="[[[")
 
 
 def answers(expected: Json, recorded: Content) -> bool:
-    return not set(asked(expected)).isdisjoint(offered(recorded))
+    found = not set(asked(expected)).isdisjoint(offered(recorded))
+    assert found or not plain(expected, recorded)
+    return found
+
+
+def plain(expected: Json, recorded: Content) -> bool:
+    return plainly_answers(expected, spelled(expected) if isinstance(expected, str) else expected, recorded)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +91,26 @@ def test_output_meets_the_expectation(expected: Json, recorded: Content) -> None
 )
 def test_output_does_not_meet_the_expectation(expected: Json, recorded: Content) -> None:
     assert not answers(expected, recorded)
+
+
+@pytest.mark.parametrize(
+    ("expected", "recorded", "at_a_glance"),
+    [
+        pytest.param("sunny", said("sunny"), True, id="text"),
+        pytest.param('{"a": 1}', said('{"a": 1}'), True, id="same-text"),
+        pytest.param('{"a": 1}', said("{'a': 1.0}"), True, id="text-that-spells-it"),
+        pytest.param({"a": 1}, said('{"a": 1}'), True, id="object"),
+        pytest.param("done", said('{"content": "done", "k": 1}'), True, id="content"),
+        pytest.param({"content": "done"}, said('{"content": "done"}'), True, id="wrapper"),
+        pytest.param("hello", said('"hello"'), False, id="quotes"),
+        pytest.param({"a": 1}, said("[1]"), False, id="other-value"),
+        pytest.param({"a": 1}, said('{"content": "{"a": 1}"}'), False, id="content-that-spells-it"),
+        pytest.param(None, NO_OUTPUT, False, id="nothing"),
+        pytest.param(None, Content(state=ContentState.ABSENT), False, id="absent"),
+    ],
+)
+def test_what_is_usual_is_told_at_a_glance(expected: Json, recorded: Content, at_a_glance: bool) -> None:  # noqa: FBT001 - a column of the table
+    assert plain(expected, recorded) is at_a_glance
 
 
 def test_wrapper_as_a_whole_is_offered_only_if_one_is_expected() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.values.equality import identity
+from otel_toolcall_eval.values.equality import contains, identity, same
 from otel_toolcall_eval.values.text import MAX_DEPTH, read_text
 
 # Few enough that equal ones meet, and each with a neighbour that something else confuses it with.
@@ -43,6 +43,7 @@ def equal(one: object, other: object) -> bool:
 @given(VALUES, VALUES)
 def test_identities_are_equal_exactly_if_values_are(one: object, other: object) -> None:
     assert (identity(one) == identity(other)) is equal(one, other)
+    assert same(one, other) is equal(one, other)
 
 
 @given(VALUES)
@@ -50,6 +51,7 @@ def test_equal_values_have_equal_hashes(value: object) -> None:
     again = read_text(repr(value)) if "inf" not in repr(value) else value
     assert equal(value, again)
     assert identity(value) == identity(again)
+    assert same(value, again)
     assert hash(identity(value)) == hash(identity(again))
 
 
@@ -58,6 +60,8 @@ def test_equal_values_have_equal_hashes(value: object) -> None:
     [
         pytest.param({"a": 1, "b": 2}, {"b": 2, "a": 1}, id="key-order"),
         pytest.param([1, (2, 3)], (1.0, [2, 3]), id="tuple-and-list"),
+        pytest.param({"a": [True, {"b": None}, 0.5]}, {"a": [True, {"b": None}, 0.5]}, id="usual"),
+        pytest.param((1, 2), (1, 2), id="tuples"),
         pytest.param({1: "x"}, {1.0: "x"}, id="number-keys"),
         pytest.param({"a": {}}, ChainMap({"a": {}}), id="other-mapping"),
         pytest.param([1], deque([1]), id="other-sequence"),
@@ -67,6 +71,7 @@ def test_equal_values_have_equal_hashes(value: object) -> None:
 def test_equal(one: object, other: object) -> None:
     assert identity(one) == identity(other)
     assert hash(identity(one)) == hash(identity(other))
+    assert same(one, other)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +87,9 @@ def test_equal(one: object, other: object) -> None:
         pytest.param({1: "x"}, {"1": "x"}, id="number-key-and-text-key"),
         pytest.param({True: "x"}, {1: "x"}, id="true-key-and-one-key"),
         pytest.param({"a": None}, {}, id="null-member-and-none"),
+        pytest.param({"a": None}, {"b": None}, id="other-key"),
+        pytest.param({"a": 1, "b": 2}, {"a": 1, "b": 3}, id="other-member"),
+        pytest.param([1], [1, 1], id="list-length"),
         pytest.param([["a", 1]], {"a": 1}, id="pairs-and-object"),
         pytest.param(2**53 + 1, 2.0**53, id="beyond-double"),
         pytest.param(10**400, float("inf"), id="huge-and-infinity"),
@@ -96,6 +104,7 @@ def test_equal(one: object, other: object) -> None:
 )
 def test_different(one: object, other: object) -> None:
     assert identity(one) != identity(other)
+    assert not same(one, other)
 
 
 @pytest.mark.parametrize("wrap", [pytest.param(lambda inner: [inner], id="list"), pytest.param(lambda inner: {"a": inner}, id="object")])
@@ -104,13 +113,31 @@ def test_values_beyond_the_depth_equal_nothing(wrap: object) -> None:
     for _ in range(MAX_DEPTH):
         value = wrap(value)  # type: ignore[operator]  # a table of functions
     assert identity(value) == identity(value)
+    assert same(value, value)
     deeper = wrap(value)  # type: ignore[operator]  # a table of functions
     assert identity(deeper) != identity(deeper)
+    assert not same(deeper, deeper)
     for _ in range(100_000):
         deeper = wrap(deeper)  # type: ignore[operator]  # a table of functions
     hash(identity(deeper))
+    assert not same(deeper, deeper)
     while isinstance(deeper, list | dict):  # undone step by step: Python's own destructor recurses
         deeper = deeper["a"] if isinstance(deeper, dict) else deeper[0]
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "contained"),
+    [
+        pytest.param({"a": 1, "b": 2}, {"a": 1.0}, True, id="one-more"),
+        pytest.param({"a": 1}, {}, True, id="nothing"),
+        pytest.param({"b": 1}, {"a": 1}, False, id="other-key"),
+        pytest.param({"a": True}, {"a": 1}, False, id="other-value"),
+        pytest.param({"a": {"b": 1, "c": 1}}, {"a": {"b": 1}}, False, id="nested-values-are-compared-whole"),
+        pytest.param({1: 1}, {"1": 1}, False, id="number-key-and-text-key"),
+    ],
+)
+def test_object_contains_members(whole: Mapping[object, object], part: Mapping[str, object], contained: bool) -> None:  # noqa: FBT001 - a column of the table
+    assert contains(whole, part) is contained
 
 
 def test_identity_shows_what_it_stands_for() -> None:

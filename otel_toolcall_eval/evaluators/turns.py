@@ -1,0 +1,42 @@
+"""Finds the calls that nearly every trace is paired by, so that sets of calls are made only where there is something to choose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from otel_toolcall_eval.model.criteria import Matching
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.evaluators.pairing import Wanted
+    from otel_toolcall_eval.model.tool_call import CallLog, ToolCall
+
+_POSITIONAL: Final = Matching.POSITIONAL  # a member of an enumeration takes two look-ups wherever it is named, also once it is compiled
+
+
+def in_turn(wanted: Wanted, log: CallLog, matching: Matching) -> list[ToolCall] | None:
+    """Return the n-th call of each name for its n-th expectation: what nearly every trace is paired by.
+
+    If each of these calls matches for certain, they are the partners that ``pair`` would choose, and no bound is apart from the score.
+    So nothing else has to be looked at.
+
+    Returns:
+        None if there is no call for one of them, or ``pair`` may choose others all the same: expectations have IDs, calls answer to two
+        of the names, or missing calls would push those that are there to other places.
+    """
+    if wanted.call_ids is not None or not wanted.tools or (log.open_ended and matching is _POSITIONAL):
+        return None
+    by_name = log.by_name
+    calls = []
+    for position, tool in enumerate(wanted.tools):
+        places = by_name.get(tool)
+        turn = wanted.turns[position]
+        if places is None or turn >= len(places):
+            return None
+        calls.append(log.calls[places[turn]])
+    distinct: set[int] = set()
+    total = 0
+    for name in wanted.names:
+        places = by_name[name]
+        distinct.update(places)
+        total += len(places)
+    return calls if len(distinct) == total else None
