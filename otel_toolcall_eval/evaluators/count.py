@@ -42,6 +42,14 @@ _WORDS: Final = {
 _MAX_TOLD: Final = 5  # failed counts that the explanation names
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What is said of each expectation if it holds, and if it does not."""
+
+    matched: list[ExpectationOutcome]
+    failed: list[ExpectationOutcome]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CountJustification:
     """The counts behind a score. ``actual`` holds one count for each expectation."""
@@ -90,7 +98,7 @@ class CountEvaluator:
 
     def __init__(self) -> None:
         """Know no criteria yet."""
-        self._outcomes: Plans[CountCriteria, Sequence[tuple[ExpectationOutcome, ExpectationOutcome]]] = Plans(_outcomes)
+        self._plans: Plans[CountCriteria, _Plan] = Plans(_plan)
 
     def evaluate(self, criteria: CountCriteria, log: CallLog) -> Score:
         """Return the share of the expected counts that hold; with ``criteria.strict``, 1.0 if all hold, else 0.0.
@@ -104,11 +112,22 @@ class CountEvaluator:
 
         Cost: linear in the number of expectations, and in that of calls for the log's index.
         """
+        plan = self._plans.of(criteria)
         by_name = log.by_name
-        actual = [len(log.calls) if wanted.tool == EVERY_TOOL else len(by_name.get(wanted.tool, ())) for wanted in criteria.expectations]
-        held = [_holds(wanted, count) for wanted, count in zip(criteria.expectations, actual, strict=True)]
-        total = len(held)
-        lowest = highest = sum(held)
+        actual: list[int] = []
+        outcomes: list[ExpectationOutcome] = []
+        holding = 0
+        for place, wanted in enumerate(criteria.expectations):
+            places = by_name.get(wanted.tool)
+            count = 0 if places is None else len(places)
+            if wanted.tool == EVERY_TOOL:
+                count = len(log.calls)
+            holds = _holds(wanted, count)
+            holding += holds
+            actual.append(count)
+            outcomes.append((plan.matched if holds else plan.failed)[place])
+        total = len(actual)
+        lowest = highest = holding
         if log.open_ended:
             counted = [
                 (wanted.tool == EVERY_TOOL, wanted.operator, wanted.count - count)
@@ -116,28 +135,27 @@ class CountEvaluator:
             ]
             highest = _most(counted)
             lowest = total - _most((every, _OPPOSITE[sign], missing) for every, sign, missing in counted)
-
-        def share(number: int) -> float:
-            return float(number == total) if criteria.strict else number / total
-
         return Score(
-            value=share(sum(held)),
-            lowest=share(lowest),
-            highest=share(highest),
+            value=_share(holding, total, strict=criteria.strict),
+            lowest=_share(lowest, total, strict=criteria.strict),
+            highest=_share(highest, total, strict=criteria.strict),
             justification=CountJustification(expectations=criteria.expectations, actual=actual),
-            outcomes=tuple([either[good] for either, good in zip(self._outcomes.of(criteria), held, strict=True)]),
+            outcomes=tuple(outcomes),
         )
 
 
-def _outcomes(criteria: CountCriteria) -> Sequence[tuple[ExpectationOutcome, ExpectationOutcome]]:
-    """Return for each expectation what is said of it if it does not hold, and if it does."""
-    return [
-        (
-            ExpectationOutcome(tool=wanted.tool, outcome=Outcome.WRONG_COUNT),
-            ExpectationOutcome(tool=wanted.tool, outcome=Outcome.MATCHED),
-        )
-        for wanted in criteria.expectations
-    ]
+def _plan(criteria: CountCriteria) -> _Plan:
+    """Work out what follows from criteria alone."""
+    tools = [wanted.tool for wanted in criteria.expectations]
+    return _Plan(
+        matched=[ExpectationOutcome(tool=tool, outcome=Outcome.MATCHED) for tool in tools],
+        failed=[ExpectationOutcome(tool=tool, outcome=Outcome.WRONG_COUNT) for tool in tools],
+    )
+
+
+def _share(number: int, total: int, *, strict: bool) -> float:
+    """Return the score that a number of counts that hold amounts to."""
+    return float(number == total) if strict else number / total
 
 
 def _holds(wanted: CountExpectation, count: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,21 @@ if TYPE_CHECKING:
 MAX_NOTED: Final = 50_000
 """Calls times names up to which another order of overlapping calls is looked for, only to say that there is one: 20 ms."""
 
+_ANY: Final = Parallel.ANY  # spared two look-ups wherever it is named
 _MAX_TOLD: Final = 5  # names that the explanation lists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What follows from criteria alone.
+
+    Attributes:
+        names: for each expected name a bit for each of its places.
+        matched: the outcomes if all names are matched.
+    """
+
+    names: dict[str, int]
+    matched: tuple[ExpectationOutcome, ...]
 
 
 class OrderJustification:
@@ -133,7 +148,7 @@ class OrderEvaluator:
 
     def __init__(self) -> None:
         """Know no criteria yet."""
-        self._plans: Plans[OrderCriteria, Mapping[str, int]] = Plans(_plan)
+        self._plans: Plans[OrderCriteria, _Plan] = Plans(_plan)
 
     def evaluate(self, criteria: OrderCriteria, log: CallLog) -> Score:
         """Return the share of the expected sequence that was kept.
@@ -160,11 +175,11 @@ class OrderEvaluator:
 
         Cost: see ``align``, and ``best_order`` with ``Parallel.ANY``.
         """
-        names = self._plans.of(criteria)
+        plan = self._plans.of(criteria)
         calls = log.calls
         total = len(criteria.expected)
-        fits = [_fit(names, call) for call in calls]
-        in_runs = criteria.parallel is Parallel.ANY and any(call.parallel_group is not None for call in calls)
+        fits = [_fit(plan.names, call) for call in calls]
+        in_runs = criteria.parallel is _ANY and any(call.parallel_group is not None for call in calls)
         pairs = _best_pairs(calls, fits, total) if in_runs else align(fits, total)
         value = lowest = highest = _share(pairs, len(calls), criteria)
         if log.open_ended and criteria.strict:
@@ -175,7 +190,7 @@ class OrderEvaluator:
         elif log.open_ended:
             lowest = _share(align(fits, total), len(calls), criteria) if in_runs else value
             highest = 1.0
-        outcomes = _outcomes(criteria.expected, fits, pairs)
+        outcomes = plan.matched if len(pairs) == total else _outcomes(criteria.expected, fits, pairs)
         doubts: tuple[Doubt, ...] = ()
         if log.clocks:
             before = lowest, highest
@@ -202,15 +217,15 @@ def _bounds_without_order(log: CallLog, criteria: OrderCriteria, fits: Sequence[
     return min(bounds[0], least / total), max(bounds[1], greatest / total)
 
 
-def _plan(criteria: OrderCriteria) -> Mapping[str, int]:
-    """Return for each expected name a bit for each of its places."""
+def _plan(criteria: OrderCriteria) -> _Plan:
+    """Work out what follows from criteria alone."""
     names: dict[str, int] = {}
     for place, name in enumerate(criteria.expected):
         names[name] = names.get(name, 0) | 1 << place
-    return names
+    return _Plan(names=names, matched=tuple([_told(name, Outcome.MATCHED) for name in criteria.expected]))
 
 
-def _fit(names: Mapping[str, int], call: ToolCall) -> int:
+def _fit(names: dict[str, int], call: ToolCall) -> int:
     """Return a bit for each expected place whose name a call answers to."""
     fit = names.get(call.name, 0)
     for alias in call.aliases:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Json
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.model.trace import Attributes
 
-EVERY_TOOL = "*"
+EVERY_TOOL: Final = "*"
 """The key of a count expectation that counts every tool call of the trace."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
@@ -206,23 +205,29 @@ class CallLog:
     calls: tuple[ToolCall, ...]
     open_ended: bool = False
     clocks: tuple[int, ...] = ()
-    _by_name: Mapping[str, Sequence[int]] | None = field(default=None, init=False, repr=False, compare=False)
+    _by_name: dict[str, list[int]] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
-    def by_name(self) -> Mapping[str, Sequence[int]]:
-        """Map each name and alias to the ascending positions of its calls in ``calls``; made once."""
-        if self._by_name is None:
-            object.__setattr__(self, "_by_name", self._indexed())
-        return self._by_name or {}
+    def by_name(self) -> dict[str, list[int]]:
+        """Map each name and alias to the ascending positions of its calls in ``calls``; made once, and not to be changed."""
+        index = self._by_name
+        if index is None:
+            index = self._indexed()
+            object.__setattr__(self, "_by_name", index)
+        return index
 
-    def _indexed(self) -> Mapping[str, Sequence[int]]:
-        index: defaultdict[str, list[int]] = defaultdict(list)
+    def _indexed(self) -> dict[str, list[int]]:
+        index: dict[str, list[int]] = {}
         for position, call in enumerate(self.calls):
-            index[call.name].append(position)
-            for alias in dict.fromkeys(call.aliases):
-                if alias != call.name:
-                    index[alias].append(position)
-        return dict(index)
+            if call.name in index:
+                index[call.name].append(position)
+            else:
+                index[call.name] = [position]
+            if call.aliases:
+                for alias in dict.fromkeys(call.aliases):
+                    if alias != call.name:
+                        index.setdefault(alias, []).append(position)
+        return index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
