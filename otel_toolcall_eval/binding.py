@@ -8,7 +8,7 @@ ID, or if its selector says so. A harness that names criteria says "judge this b
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from otel_toolcall_eval.model.bound import NOTHING_BOUND, Bound
 from otel_toolcall_eval.model.criteria import Reach
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.tool_call import Json
     from otel_toolcall_eval.model.trace import Attributes, Resource, Span, Trace, Value
 
-CRITERIA_ATTRIBUTE = "toolcall_eval.criteria"
+CRITERIA_ATTRIBUTE: Final = "toolcall_eval.criteria"
 """On a span or a resource: the name, or a list of names, of the criteria that judge the trace."""
 
-SERVICE_ATTRIBUTE = "service.name"
+SERVICE_ATTRIBUTE: Final = "service.name"
 
-MAX_BOUND_TRACES = 100_000
+MAX_BOUND_TRACES: Final = 100_000
 
 INPUT_ATTRIBUTES = (
     "input.value",
@@ -138,10 +138,13 @@ class Binder:
     def _gather(self, trace: Trace, agent: Callable[[], str | None], bound: Bound) -> _Facts:
         names = set(bound.names)
         resources: dict[int, Resource] = {}
+        latest: Resource | None = None
         for span in trace.spans:
             if CRITERIA_ATTRIBUTE in span.attributes:
                 names.update(_names_in(span.attributes))
-            resources[id(span.resource)] = span.resource
+            if span.resource is not latest:  # most traces have one
+                latest = span.resource
+                resources[id(latest)] = latest
         for resource in resources.values():
             names.update(_names_in(resource.attributes))
         return _Facts(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING, Never, Protocol, TypeAlias, TypeVar, cast
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, Never, Protocol, TypeAlias, TypeVar, cast
 
 from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, Label, Verdict
 from otel_toolcall_eval.model.tool_call import CallLog
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.tool_call import Extraction, ToolCall
     from otel_toolcall_eval.model.trace import Doubt, Projection, Span, Trace
 
+_sha256: Final = sha256  # spared a look-up among the module's names
 C_contra = TypeVar("C_contra", contravariant=True)
 
 
@@ -157,10 +158,10 @@ def label(score: Score | None, pass_threshold: float) -> Label:
 
 def included(extraction: Extraction, include: Include) -> tuple[ToolCall, ...]:
     """Return the calls that criteria of this reach judge."""
-    return tuple(call for call in extraction.calls if call.kind in include.kinds and call.phase in include.phases)
+    return tuple([call for call in extraction.calls if call.kind in include.kinds and call.phase in include.phases])
 
 
 def evaluation_id(trace: Trace, criteria_set: CriteriaSet, check: Check) -> str:
     """Return 32 hex digits: the same for the same trace or unit of it, criteria version, evaluator and revision."""
     text = f"{trace.key.hex()}\x1f{criteria_set.name}\x1f{criteria_set.version}\x1f{check.evaluator}\x1f{trace.revision}"
-    return hashlib.sha256(text.encode(errors="surrogatepass"), usedforsecurity=False).hexdigest()[:32]
+    return _sha256(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:32]

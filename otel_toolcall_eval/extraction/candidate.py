@@ -27,7 +27,7 @@ class Recorded(Payload):
         self.nothing_means_empty = nothing_means_empty
         self._decoded: Decoded | None = None
         self._content: Content | None = None
-        self._others: Sequence[Recorded] = ()
+        self._others: tuple[Recorded, ...] = ()
 
     @classmethod
     def among(cls, founds: Sequence[Found], *, is_arguments: bool, nothing_means_empty: bool = False) -> Recorded:
@@ -58,8 +58,10 @@ class Recorded(Payload):
     def decoded(self) -> Decoded:
         """Return what this span itself recorded, decoded."""
         if self._decoded is None:
-            decode = decode_arguments if self.is_arguments else decode_output
-            self._decoded = decode(self.found, nothing_means_empty=self.nothing_means_empty)
+            if self.is_arguments:
+                self._decoded = decode_arguments(self.found, nothing_means_empty=self.nothing_means_empty)
+            else:
+                self._decoded = decode_output(self.found, nothing_means_empty=self.nothing_means_empty)
         return self._decoded
 
     @property
