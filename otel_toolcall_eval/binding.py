@@ -28,7 +28,7 @@ CRITERIA_ATTRIBUTE: Final = "toolcall_eval.criteria"
 
 SERVICE_ATTRIBUTE: Final = "service.name"
 
-MAX_BOUND_TRACES: Final = 100_000
+MAX_BOUND_TRACES = 100_000
 
 INPUT_ATTRIBUTES = (
     "input.value",
@@ -40,7 +40,10 @@ INPUT_ATTRIBUTES = (
 )
 """Where an agent's own input stands, in the order in which they are tried."""
 
-_HOLDING_INPUT = frozenset(INPUT_ATTRIBUTES)
+_NAMED: Final = Reach.NAMED  # each takes two look-ups wherever it is named, for every trace and criteria set
+_UNNAMED: Final = Reach.UNNAMED
+_FALLBACK: Final = Reach.FALLBACK
+_HOLDING_INPUT: Final = frozenset(INPUT_ATTRIBUTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +93,8 @@ class _Facts:
 
     @property
     def services(self) -> frozenset[str]:
-        named = (resource.attributes.get(SERVICE_ATTRIBUTE) for resource in self.resources)
-        return frozenset(name for name in named if isinstance(name, str))  # a sender may write anything there, objects too
+        named = [resource.attributes.get(SERVICE_ATTRIBUTE) for resource in self.resources]
+        return frozenset([name for name in named if isinstance(name, str)])  # a sender may write anything there, objects too
 
 
 class Binder:
@@ -130,7 +133,7 @@ class Binder:
             chosen = [
                 criteria_set
                 for criteria_set in self._sets
-                if criteria_set.selector.reach is Reach.FALLBACK and _conditions_hold(criteria_set.selector, facts)
+                if criteria_set.selector.reach is _FALLBACK and _conditions_hold(criteria_set.selector, facts)
             ]
         distinct = {(known.name, known.version): known for known in (*chosen, *bound.sets)}  # code may bind what is loaded, too
         return Binding(sets=tuple(distinct.values()), unknown=tuple(sorted(facts.names - self._known)))
@@ -204,7 +207,7 @@ def _applies(criteria_set: CriteriaSet, facts: _Facts) -> bool:
     if criteria_set.name in facts.names or not facts.names.isdisjoint(criteria_set.aliases):
         return True
     reach = criteria_set.selector.reach
-    if reach in (Reach.NAMED, Reach.FALLBACK) or (reach is Reach.UNNAMED and facts.named):
+    if reach is _NAMED or reach is _FALLBACK or (reach is _UNNAMED and facts.named):
         return False
     return _conditions_hold(criteria_set.selector, facts)
 

@@ -93,20 +93,19 @@ class JudgedCalls:
         self.failure = failure
         self._extraction = extraction
         self._clocks = clocks
-        self._logs: dict[Include, CallLog] = {}
-        self._seen_last: tuple[Include | None, CallLog] = None, CallLog(calls=())
+        self._logs: list[tuple[Include, CallLog]] = []
 
     def seen_by(self, include: Include) -> CallLog:
         """Return the calls that criteria of this reach judge."""
-        if include is self._seen_last[0]:  # as nearly always: spared the hash of two sets
-            return self._seen_last[1]
-        log = self._logs.get(include)
-        if log is None:
-            calls = included(self._extraction, include)
-            numbers = tuple(self._clocks.get(call.span_id, -1) for call in calls) if self._clocks else ()
-            log = CallLog(calls=calls, open_ended=bool(self.doubts), clocks=numbers if len(set(numbers)) > 1 else ())
-            self._logs[include] = log
-        self._seen_last = include, log
+        for known, log in self._logs:  # one or two, and mostly the same object: spared the hash of two sets
+            if known is include or known == include:
+                return log
+        calls = included(self._extraction, include)
+        numbers: tuple[int, ...] = ()
+        if self._clocks:
+            numbers = tuple([self._clocks.get(call.span_id, -1) for call in calls])
+        log = CallLog(calls=calls, open_ended=bool(self.doubts), clocks=numbers if numbers and len(set(numbers)) > 1 else ())
+        self._logs.append((include, log))
         return log
 
 

@@ -56,6 +56,13 @@ def test_what_is_bound_twice_is_bound_once() -> None:
     )
 
 
+def test_resource_that_spans_share_is_looked_at_once_and_a_second_one_too() -> None:
+    one, two = span(1, resource={"service.name": "one"}), span(2, resource={"service.name": "two"})
+    chosen = [set_of("first", Selector(services=frozenset({"one"}))), set_of("second", Selector(services=frozenset({"two"})))]
+    shared = replace(span(3), resource=one.resource)
+    assert bound(chosen, one, shared, two) == ["first", "second"]
+
+
 REACHES = [set_of(reach.value, Selector(reach=reach)) for reach in Reach if reach is not Reach.MATCHED]
 
 

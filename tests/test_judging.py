@@ -101,6 +101,20 @@ def test_criteria_of_one_reach_share_one_view_of_the_calls() -> None:
     assert (len(calls.seen_by(Include()).calls), len(calls.seen_by(other).calls)) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    ("clocks", "seen"),
+    [
+        pytest.param({b"1": 0, b"2": 1}, (0, 1), id="two"),
+        pytest.param({b"1": 0}, (0, -1), id="one-is-not-known"),
+        pytest.param({b"1": 1, b"2": 1}, (), id="these-calls-share-one"),
+        pytest.param({}, (), id="none-told-apart"),
+    ],
+)
+def test_clocks_are_told_apart_only_where_those_of_the_calls_disagree(clocks: dict[bytes, int], seen: tuple[int, ...]) -> None:
+    made = tuple(ToolCall(name="a", arguments=NOTHING, output=NOTHING, span_id=span_id) for span_id in (b"1", b"2"))
+    assert JudgedCalls(Extraction(calls=made), clocks=clocks).seen_by(Include()).clocks == seen
+
+
 def test_failing_evaluator_is_caught_and_named() -> None:
     verdict = judge_check({OrderCriteria: FailingEvaluator()}, TRACE, SET, CHECK, JudgedCalls(CALLS))
     assert (verdict.label, verdict.score, verdict.emitted_score) == (Label.INCONCLUSIVE, None, None)

@@ -89,7 +89,7 @@ def offered(content: Content, *, wrapped: bool = True) -> list[Hashable]:
             inner = spelled(text)  # a dialect may leave numbers and such as text; here they count as what they spell
             if not isinstance(inner, str):
                 tokens.append((identity(inner),))
-    elif isinstance(value, dict | Mapping) and CONTENT in value:  # dict first: asking an abstract class takes ten times as long
+    elif (isinstance(value, dict) or isinstance(value, Mapping)) and CONTENT in value:  # noqa: SIM101 - made anew each time, a union costs more
         tokens += offered_by(value[CONTENT])
         if wrapped:
             tokens.append((identity(value),))

@@ -180,7 +180,7 @@ def _members(content: Content) -> Mapping[str, Json] | None:
     if content.nothing:
         return {}
     value = content.value
-    if content.state is _FULL and isinstance(value, dict | Mapping):  # dict first: see ``offered``
+    if content.state is _FULL and (type(value) is dict or isinstance(value, Mapping)):  # dict first: see ``offered``
         return value  # type: ignore[return-value]  # a key that is no text equals none that is expected
     return None
 

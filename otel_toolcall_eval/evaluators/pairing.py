@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.model.tool_call import CallLog, ToolCall
 
+_NOWHERE: Final[list[int]] = []
+
 UNKNOWN_STATES: Final = {
     ContentState.ABSENT: Doubt.CONTENT_NOT_CAPTURED,
     ContentState.REDACTED: Doubt.VALUE_REDACTED,
@@ -129,21 +131,21 @@ class Candidates:
     by_tool: dict[str, int]
     shared: bool
 
-    @classmethod
-    def paired(cls, calls: list[ToolCall]) -> Candidates:
+    @staticmethod
+    def paired(calls: list[ToolCall]) -> Candidates:
         """Keep the calls of a full pairing, in the order of the expectations, without the rest, which nobody asks for then."""
-        return cls(calls=calls, turns={}, by_tool={}, shared=False)
+        return Candidates(calls=calls, turns={}, by_tool={}, shared=False)
 
-    @classmethod
-    def of(cls, wanted: Wanted, log: CallLog) -> Candidates:
+    @staticmethod
+    def of(wanted: Wanted, log: CallLog) -> Candidates:
         """Look up the calls of each expected name."""
         places: dict[int, int] = {}
         turns: dict[str, list[int]] = {}
-        by_tool = {}
+        by_tool: dict[str, int] = {}
         total = 0
         by_name = log.by_name
         for name in wanted.names:
-            turn = [places.setdefault(position, len(places)) for position in by_name.get(name, ())]
+            turn = [places.setdefault(position, len(places)) for position in by_name.get(name, _NOWHERE)]
             members = 0
             for place in turn:
                 members |= 1 << place
@@ -151,7 +153,7 @@ class Candidates:
             by_tool[name] = members
             total += len(turn)
         calls = log.calls
-        return cls(calls=[calls[position] for position in places], turns=turns, by_tool=by_tool, shared=total > len(places))
+        return Candidates(calls=[calls[position] for position in places], turns=turns, by_tool=by_tool, shared=total > len(places))
 
     def eligible(self, wanted: Wanted) -> list[int]:
         """Return for each expectation the set of calls with its name and ID, whatever they hold."""

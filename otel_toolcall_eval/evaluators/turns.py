@@ -33,10 +33,13 @@ def in_turn(wanted: Wanted, log: CallLog, matching: Matching) -> list[ToolCall] 
         if places is None or turn >= len(places):
             return None
         calls.append(log.calls[places[turn]])
-    distinct: set[int] = set()
-    total = 0
-    for name in wanted.names:
-        places = by_name[name]
-        distinct.update(places)
-        total += len(places)
-    return calls if len(distinct) == total else None
+    for made in log.calls:
+        if made.aliases:  # most have none
+            return None if _shared(wanted, by_name) else calls
+    return calls
+
+
+def _shared(wanted: Wanted, by_name: dict[str, list[int]]) -> bool:
+    """Tell whether a call answers to two of the names."""
+    places = [place for name in wanted.names for place in by_name[name]]
+    return len(set(places)) < len(places)

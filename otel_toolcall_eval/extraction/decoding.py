@@ -77,7 +77,7 @@ def decode_arguments(found: Found | None, *, nothing_means_empty: bool = False) 
         return Decoded(content=Content(state=_FULL, value={}, text=text, nothing=True))
     decoded = _decode(found)
     content = decoded.content
-    if content.state is not _FULL or isinstance(content.value, dict | Mapping):  # dict first: an abstract class takes long
+    if content.state is not _FULL or type(content.value) is dict or isinstance(content.value, Mapping):  # an abstract class takes long
         return decoded
     if content.value is None:
         return Decoded(content=Content(state=_FULL, value={}, text=text, nothing=True), said=decoded.said)
@@ -241,7 +241,7 @@ def _read_layer(text: str) -> Json:
 
 def unwrap(value: Json, shapes: Sequence[str], names: Sequence[str] = ()) -> tuple[Json, tuple[Unwrapped, ...]]:
     """Take off the shapes, each at most once and in their order; text inside is read again."""
-    if not shapes or (value.__class__ is dict and members_of(tuple(shapes)).isdisjoint(value)):
+    if not shapes or (isinstance(value, dict) and members_of(tuple(shapes)).isdisjoint(value)):
         return value, ()
     said: list[Unwrapped] = []
     for shape in shapes:

@@ -33,6 +33,7 @@ class _Mark:
 
 _TRUE: Final = _Mark("true")
 _FALSE: Final = _Mark("false")
+_NO_MEMBER: Final = _Mark("no member")
 
 
 def identity(value: object) -> Hashable:
@@ -106,7 +107,7 @@ def _same_members(left: dict[object, object], right: dict[object, object], depth
         if type(key) is not str:  # Python finds 1 where True was meant
             return _object_identity(left, depth) == _object_identity(right, depth)
     for key, member in left.items():  # noqa: SIM110 - as in ``_same_items``
-        if key not in right or not _same(member, right[key], depth):
+        if not _same(member, right.get(key, _NO_MEMBER), depth):
             return False
     return True
 
