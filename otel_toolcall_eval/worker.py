@@ -80,8 +80,7 @@ class Worker:
         self._queue = WorkQueue(queue_bytes)
         self._thread = self._new_thread()
         self._pace = Pace()
-        self._notices = Notices()  # owned by the thread, as the next
-        self._taken_spans = 0  # in this turn
+        self._notices = Notices()  # owned by the thread
 
     def _new_thread(self) -> threading.Thread:
         return threading.Thread(target=self._run, name="otel-toolcall-eval-worker", daemon=True)
@@ -90,6 +89,7 @@ class Worker:
         """Begin anew after a fork: the thread stayed in the parent, which judges what was open, and its locks may be held for ever."""
         self.pipeline = pipeline
         self._queue.begin_anew()
+        self._pace.begin_anew()
         self._thread = self._new_thread()
         if not self._queue.stopping:
             self._thread.start()
@@ -132,7 +132,7 @@ class Worker:
         """
         size, done = ITEM_OVERHEAD_BYTES + decoded.size_bytes, self._to_wait_for()
         self._queue.put(LogRequest(records=decoded.records, transport=transport, received=decoded.received, size_bytes=size, done=done))
-        return self._receipt(done, transport, spans=0)
+        return None if done is None else Receipt(done=done)
 
     def shed(self, decoded: DecodedTraces, *, transport: str) -> bool:
         """Note the spans of a request that there was no room for, so that their traces are judged with a doubt; False if that failed."""
@@ -210,10 +210,7 @@ class Worker:
     ) -> Receipt | None:
         size, done = ITEM_OVERHEAD_BYTES + sum(span.size_bytes for span in spans), self._to_wait_for()
         self._queue.put(SpanRequest(spans=spans, transport=transport, rejected=rejected, open_spans=open_spans, size_bytes=size, done=done))
-        return self._receipt(done, transport, spans=len(spans))
-
-    def _receipt(self, done: Future[None] | None, transport: str, *, spans: int) -> Receipt | None:
-        seconds = self._pace.admit(spans, transport=transport, now_ns=self._clock.now_ns())
+        seconds = self._pace.admit(len(spans), transport=transport, now_ns=self._clock.now_ns())
         return None if done is None and not seconds else Receipt(done=done, seconds=seconds)
 
     def _to_wait_for(self) -> Future[None] | None:
@@ -226,12 +223,9 @@ class Worker:
             requests, news, stopping = self._queue.take(self._seconds_to_next)
             unsettled += len(requests)
             began_ns = self._clock.now_ns()
-            self._taken_spans = 0
             self._take_all(self._journal.write(requests, self.pipeline, now_ns=began_ns))
             self._take_all(self._queue.feed.take(news))  # in process, where there is no journal
-            took_ns = self._clock.now_ns() - began_ns
-            self._pace.took(self._taken_spans, ns=took_ns)
-            if self._judge_due(at_least_ns=took_ns) or stopping:
+            if self._judge_due(at_least_ns=self._clock.now_ns() - began_ns) or stopping:
                 if stopping:
                     self._drain()
                 self._queue.feed.turn_is_over()
@@ -258,15 +252,15 @@ class Worker:
         began_ns = now_ns = self._clock.now_ns()
         due_ns = self.pipeline.next_due_ns()
         while True:
-            turn_ns, late_ns, before = now_ns, 0 if due_ns is None else max(0, now_ns - due_ns), self.pipeline.judged_spans
+            turn_ns, before = now_ns, self.pipeline.judged_spans
+            late_ns = max(0, now_ns - due_ns) if due_ns else 0  # what was evicted is due at 0, and not late
             self._report(self.pipeline.pop_due(now_ns=now_ns, limit=TRACES_AT_A_TIME))
             now_ns = self._clock.now_ns()
-            self._pace.judged(self.pipeline.judged_spans - before, ns=now_ns - turn_ns, late_ns=late_ns)
             due_ns = self.pipeline.next_due_ns()
-            if due_ns is None or due_ns > now_ns:
-                return True
-            if not self._queue.is_empty and now_ns - began_ns >= at_least_ns:
-                return False
+            is_done = due_ns is None or due_ns > now_ns
+            self._pace.judged(self.pipeline.judged_spans - before, ns=now_ns - turn_ns, late_ns=0 if is_done else late_ns)
+            if is_done or (not self._queue.is_empty and now_ns - began_ns >= at_least_ns):
+                return is_done
 
     def _drain(self) -> None:
         """Judge all that is open, some traces at a time, since not all reports need be held."""
@@ -290,10 +284,11 @@ class Worker:
 
     def _take(self, request: WorkItem) -> None:
         """Hand one request to the pipeline."""
-        result = take(self.pipeline, request, now_ns=self._clock.now_ns())
+        now_ns = self._clock.now_ns()
+        result = take(self.pipeline, request, now_ns=now_ns)
         if result is None:
             return
-        self._taken_spans += result.received
+        self._pace.took(result.received, ns=self._clock.now_ns() - now_ns)
         if self._on_late_span is not None:
             for age_ns in result.late_ages_ns:
                 self._on_late_span(age_ns / 1e9)

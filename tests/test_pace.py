@@ -14,8 +14,9 @@ SPANS = 500
 def learned(*, take_us: int = 20, judge_us: int = 80, late_ns: int = 0) -> Pace:
     """Return a pace that knows what a span costs: by default 100 us, so a request of SPANS 50 ms."""
     pace = Pace()
-    pace.took(10_000, ns=10_000 * 1_000 * take_us)
-    pace.judged(10_000, ns=10_000 * 1_000 * judge_us, late_ns=late_ns)
+    for _ in range(50):
+        pace.took(10_000, ns=10_000 * 1_000 * take_us)
+        pace.judged(10_000, ns=10_000 * 1_000 * judge_us, late_ns=late_ns)
     return pace
 
 
@@ -63,6 +64,28 @@ def test_late_verdicts_make_it_slower_until_they_are_in_time_again() -> None:
     )
 
 
+def test_the_first_span_of_all_which_warms_everything_up_is_not_the_measure_of_the_others() -> None:
+    pace = Pace()
+    pace.judged(1, ns=50 * MILLISECOND_NS, late_ns=0)
+    assert pace.admit(SPANS, transport="grpc", now_ns=SECOND_NS) == 0.0
+
+
+def test_a_process_that_was_suspended_is_not_behind_for_ever() -> None:
+    suspended = learned(late_ns=10_000 * SECOND_NS)
+    assert suspended.admit(SPANS, transport="grpc", now_ns=SECOND_NS) < 6 * 0.05
+    suspended.judged(0, ns=0, late_ns=0)
+    assert suspended.admit(SPANS, transport="grpc", now_ns=10 * SECOND_NS) == 0.0
+
+
+def test_a_forked_child_owes_nothing_and_waits_for_no_lock_of_its_parent() -> None:
+    pace = learned()
+    pace.admit(100 * SPANS, transport="grpc", now_ns=SECOND_NS)
+    pace._lock.acquire()  # noqa: SLF001 - as a thread that the fork left in the parent
+    pace.begin_anew()
+    assert pace.admit(SPANS, transport="grpc", now_ns=SECOND_NS) == 0.0
+    assert pace.delayed == {"grpc": 1}
+
+
 def test_what_it_costs_is_learned_anew_when_it_changes() -> None:
     pace = learned()
     for _ in range(100):
@@ -74,3 +97,4 @@ def test_a_clock_that_stands_still_or_goes_back_changes_nothing() -> None:
     pace = learned()
     assert pace.admit(4 * SPANS, transport="grpc", now_ns=2 * SECOND_NS) == pytest.approx(0.1)
     assert pace.admit(0, transport="grpc", now_ns=SECOND_NS) == pytest.approx(0.1)
+    assert pace.admit(0, transport="grpc", now_ns=2 * SECOND_NS) == pytest.approx(0.1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
+from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.model.bound import Bound
@@ -354,10 +355,22 @@ def test_senders_wait_for_their_answer_while_verdicts_are_behind_and_not_after(c
         assert worker.flush(TIMEOUT_SECONDS)
         return 0.0 if receipt is None else receipt.seconds
 
-    assert offer(1, 50) == 0.0  # nothing is known yet
+    assert offer(1, 5_000) == 0.0  # nothing is known yet
     clock.ns = 10 * SECOND_NS
-    assert offer(51, 1) == 0.0  # the first are judged, 10 ms each
-    assert offer(52, 30) == pytest.approx(0.2, abs=0.15)
-    clock.ns = 100 * SECOND_NS
-    assert offer(82, 1) == 0.0
+    assert offer(5_001, 1) == 0.0  # the first are judged, 10 ms each
+    assert offer(5_002, 30) == pytest.approx(0.2, abs=0.15)
+    clock.ns = 1_000 * SECOND_NS
+    assert offer(5_032, 1) == 0.0
+    assert worker.shutdown(TIMEOUT_SECONDS)
+
+
+def test_what_was_evicted_long_before_its_time_is_not_late(clock: ManualClock) -> None:
+    clock.ns = 864_000 * SECOND_NS  # up for ten days
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, limits=BufferLimits(num_traces=2)), [ListEmitter()], clock=clock)
+    worker.start()
+    for number in range(1, 50):
+        receipt = worker.offer(DecodedTraces(spans=(span(1, trace=number),)), transport="grpc")
+        assert worker.flush(TIMEOUT_SECONDS)
+        assert receipt is None
+        clock.ns += SECOND_NS // 1_000
     assert worker.shutdown(TIMEOUT_SECONDS)

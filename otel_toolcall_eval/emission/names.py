@@ -210,6 +210,7 @@ REQUESTS_DELAYED: Final = Instrument(
     description="Requests whose answer was held back, because more came than could be judged.",
     attributes=(TRANSPORT,),
 )
+
 FAILURES: Final = Instrument(
     name="toolcall_eval.failures",
     kind=Kind.OBSERVABLE_COUNTER,
@@ -218,7 +219,7 @@ FAILURES: Final = Instrument(
 )
 
 JOURNAL_FAILURES: Final = Instrument(
-    name="toolcall_eval.journal.failures", kind=Kind.OBSERVABLE_COUNTER, unit="{failure}", description="Times that it could not be written."
+    name="toolcall_eval.journal.failures", kind=Kind.OBSERVABLE_COUNTER, unit="{failure}", description="Failed writes of the journal."
 )
 JOURNAL_DISCARDED: Final = Instrument(
     name="toolcall_eval.journal.discarded",

@@ -137,10 +137,10 @@ class HttpService(HttpAnswers):
             raise UnsupportedMediaError(where="Content-Encoding", what="this compression is not supported", fix="use gzip or none")
         body = await self._bodies.read(request, packed=packed)
         try:
-            reply, done = await self._take(body.take(), encoding, signal)
+            reply, receipt = await self._take(body.take(), encoding, signal)
         finally:
             body.release()
-        await waiting_for(done, _TRANSPORTS[encoding])
+        await waiting_for(receipt, _TRANSPORTS[encoding])
         return Answer(body=reply, content_type=encoding.value)
 
     async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> tuple[bytes, Receipt | None]:

@@ -11,6 +11,7 @@ tells nobody of either, so neither is counted as refused.
 from __future__ import annotations
 
 import logging
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -26,6 +27,7 @@ from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_of
 from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, retry_info
 from otel_toolcall_eval.wire.services import GRPC_SERVICES
 from otel_toolcall_eval.wire.unpacking import gunzip, is_packed, too_large
+from otel_toolcall_eval.work_items import Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.sources.server_tls import ServerTls
     from otel_toolcall_eval.sources.sink import Refused
     from otel_toolcall_eval.sources.tokens import Tokens
-    from otel_toolcall_eval.work_items import Receipt
 
 TRANSPORT = "grpc"
 
@@ -89,6 +90,7 @@ class GrpcReceiver:
         self._max_message_bytes = max_message_bytes
         self._max_pending_bytes = max_pending_bytes
         self._max_calls = max_calls
+        self._held_back = threading.BoundedSemaphore(max(1, max_calls // 2))  # answers; other senders need places, too
         self._message_seconds = message_seconds
         self._port_option = port_option
         self._tls = tls
@@ -190,10 +192,16 @@ class GrpcReceiver:
 
     def _when_done(self, receipt: Receipt, reply: bytes, context: grpc.ServicerContext) -> bytes:
         """Return the answer once what it says is true."""
+        is_held_back = receipt.seconds > 0 and self._held_back.acquire(blocking=False)
+        if receipt.seconds and not is_held_back:
+            receipt = Receipt(done=receipt.done)
         try:
             wait_for(receipt, TRANSPORT)
         except IntakeError as error:
             self._refuse(error, context)
+        finally:
+            if is_held_back:
+                self._held_back.release()
         return reply
 
     def _unpacked(self, message: bytes) -> bytes:

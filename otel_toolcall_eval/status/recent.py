@@ -205,7 +205,8 @@ class Recent:
         """Give back the room for passing reports whose time has come; under the lock. A clock that is set gives none, or all."""
         come = min(self._room_to_come, (now_ns - self._room_since_ns) * PASSING_A_SECOND // 1_000_000_000)
         if come:
-            self._room_since_ns = now_ns
+            since = self._room_since_ns + come * 1_000_000_000 // PASSING_A_SECOND  # so that no part of a place is lost
+            self._room_since_ns = since if 0 < come < self._room_to_come else now_ns
         if come > 0:
             self._room[True] += come
             self._room_to_come -= come

@@ -64,7 +64,7 @@ def contains(whole: Mapping[KeyT, object], part: Mapping[str, object]) -> bool:
     """Tell whether an object has all members of another one, equal in value."""
     members: Mapping[object, object] = whole  # type: ignore[assignment] # a key that is no text equals none of these
     for key, member in part.items():  # noqa: SIM110 - as in ``_same_items``
-        if key not in members or not same(member, members[key]):
+        if key not in members or not _same(member, members[key], MAX_DEPTH - 1):
             return False
     return True
 

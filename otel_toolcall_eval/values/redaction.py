@@ -132,7 +132,7 @@ class Redactor:
         self._holds_for = lru_cache(maxsize=_REMEMBERED)(self._is_secret)
         self._patterns = tuple(patterns)
         self._by_shape = defaults
-        self._remembered: dict[str, str] = {}
+        self._remembered: dict[str, str] = {}  # by whichever thread renders; a lost entry changes nothing
 
     def in_text(self, text: str) -> str:
         """Return text of ours without what looks like a secret; names of tools and keys of users stand in it."""

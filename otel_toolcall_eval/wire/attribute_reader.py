@@ -176,6 +176,7 @@ class AttributeReader:
         kept.attributes[name] = value
         kept.size_bytes += value_bytes(value)
         if len(data) < _RECENT_BYTES and not isinstance(value, dict):
+            kept.remembered_bytes += value_bytes(value)
             self._remember(data, name, value)
 
     def _remember(self, data: bytes, name: str, value: Value) -> None:

@@ -73,16 +73,16 @@ def too_many(what: str, limit: int) -> TooLargeError:
 class MemberBudget:
     """How many members of arrays and key-value lists may still be decoded in this request."""
 
-    __slots__ = ("_left", "_limit")
+    __slots__ = ("_limit", "left")
 
     def __init__(self, limits: Limits) -> None:
-        """Start with all of ``limits.members``."""
-        self._limit = self._left = limits.members
+        """Start with all of ``limits.members``; who takes something back sets ``left`` to what it was."""
+        self._limit = self.left = limits.members
 
     def spend(self) -> None:
         """Take one; raises TooLargeError when none is left."""
-        self._left -= 1
-        if self._left < 0:
+        self.left -= 1
+        if self.left < 0:
             what = "members of arrays and key-value lists"
             raise too_many(what, self._limit)
 

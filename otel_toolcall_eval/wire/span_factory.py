@@ -49,17 +49,20 @@ class Kept:
     Attributes:
         attributes: by key.
         too_deep: how many were left out although they should be kept, because they are nested too deep.
-        size_bytes: what values, and keys that the sender made up, take in memory. A short text that a reader remembers is one object for
-            many spans, and counts for the one that it was made for.
+        size_bytes: what values, and keys that the sender made up, take in memory, less the IDs that the span shares with the one before
+            it. A short text that a reader remembers is one object for many spans, and counts for the one that it was made for; what
+            stands twice under one key, which OTLP forbids, counts twice.
+        remembered_bytes: what of it a reader remembers.
     """
 
-    __slots__ = ("attributes", "size_bytes", "too_deep")
+    __slots__ = ("attributes", "remembered_bytes", "size_bytes", "too_deep")
 
     def __init__(self) -> None:
         """Start with nothing."""
         self.attributes: dict[str, Value] = {}
         self.too_deep = 0
         self.size_bytes = 0
+        self.remembered_bytes = 0
 
 
 def value_bytes(value: Value) -> int:
@@ -127,7 +130,7 @@ def make_span(  # noqa: PLR0917 - one argument for each field; called once per s
     """Return a span with the estimate of its size.
 
     The estimate holds the objects that live as long as the span: IDs, times, texts, kept attributes and events, its share of the
-    origin. Not counted, because shared: keys that the projection lists, small integers, status codes.
+    origin. Not counted, because shared: keys that the projection lists (in protobuf), small integers, status codes.
     """
     attributes: Attributes = kept.attributes
     size = _SPAN_BYTES + _text_bytes(name) + origin.share_bytes + kept.size_bytes

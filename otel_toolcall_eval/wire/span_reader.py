@@ -69,19 +69,26 @@ class SpanReader:
         self._budget = budget
         self._trace_id = _NO_BYTES  # of the span before, as its parent's: those of one trace stand together
         self._parent_id = _NO_BYTES
+        self._scanned = Kept()  # of the last scan
 
     def read(self, data: bytes, origin: Origin) -> Span | SpanFault:
         """Read an encoded span by a scan, if it is written as usual."""
-        return self.scan(data, origin) or self.parse(parse_span(data), origin)
+        members_left = self._budget.left
+        found = self.scan(data, origin)
+        if found is not None:
+            return found
+        self._budget.left = members_left
+        return self.parse(parse_span(data), origin, remembered_bytes=self._scanned.remembered_bytes)
 
-    def parse(self, message: SpanMessage, origin: Origin) -> Span | SpanFault:
-        """Read a span that protobuf's parser has parsed."""
+    def parse(self, message: SpanMessage, origin: Origin, *, remembered_bytes: int = 0) -> Span | SpanFault:
+        """Read a span that protobuf's parser has parsed; ``remembered_bytes`` is what a scan that gave up has made and not charged."""
         trace_id, span_id = message.trace_id, message.span_id
         start, end = message.start_time_unix_nano, message.end_time_unix_nano
         fault = fault_of(trace_id, span_id, start, end)
         if fault is not None:
             return fault
         kept = self._attributes.read(message.attributes, self._budget)
+        kept.size_bytes += remembered_bytes
         self._share_ids(trace_id, message.parent_span_id, kept)
         encoded = message.status
         status = _STATUSES.get(encoded) or _status_of(encoded)
@@ -113,7 +120,7 @@ class SpanReader:
         dropped: i64 = 0
         events: list[bytes] = []
         links: list[bytes] = []
-        kept = Kept()
+        kept = self._scanned = Kept()
         attributes, wants_events = self._attributes, bool(self._attributes.event_names)
         is_usable = False
         size: i64 = len(data)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 IDS = "1"
 OBJECTS: list[dict[str, Json]] = [{}, {"a": 1}, {"a": True}, {"a": 1, "b": [1]}]
-OUTPUTS: list[Json] = ["x", None, "", {"a": 1}, '{"a": 1}', [1], {"content": "x"}]
+OUTPUTS: list[Json] = ["x", '"x"', None, "", {"a": 1}, '{"a": 1}', [1], {"content": "x"}]
 TEXTS = ["x", "null", '{"a": 1}', "{'a': 1.0}", "[1]", '{"content": "x"}', '{"content": {"a": 1}}', '"x"']
 ARGUMENTS = st.sampled_from([*map(full, OBJECTS), UNPARSED, ABSENT, NO_ARGUMENTS])
 RETURNED = st.sampled_from([*map(said, TEXTS), ABSENT, NO_OUTPUT])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.errors import OverloadedError
-from otel_toolcall_eval.sources import receipt
+from otel_toolcall_eval.sources import otlp_grpc, receipt
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
@@ -27,26 +27,27 @@ if TYPE_CHECKING:
 SENDERS = 16
 
 
-@dataclass
+PAUSE_SECONDS = 0.2
+
+
 class Behind:
     """A sink that is behind with judging."""
 
-    seconds: float = 0.2
-
     def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt:  # noqa: ARG002 - the protocol's signature
-        return Receipt(seconds=self.seconds)
+        return Receipt(seconds=PAUSE_SECONDS)
 
 
 @dataclass
 class Writing:
     """A sink whose writing takes until a test says so."""
 
+    seconds: float = 0.0
     waiting: list[Future[None]] = field(default_factory=list)
     refusals: list[tuple[str, str]] = field(default_factory=list)
 
     def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt:  # noqa: ARG002 - the protocol's signature
         self.waiting.append(Future())
-        return Receipt(done=self.waiting[-1])
+        return Receipt(done=self.waiting[-1], seconds=self.seconds)
 
     def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt:  # noqa: ARG002 - the protocol's signature
         self.waiting.append(Future())
@@ -118,16 +119,43 @@ def test_sender_that_would_give_up_is_told_before(receiver: Receiver, sink: Writ
 
 
 @pytest.mark.parametrize("kind", [GrpcReceiver, HttpReceiver])
-def test_answer_of_who_sends_too_fast_comes_after_a_pause_and_holds_up_no_other(kind: type[GrpcReceiver | HttpReceiver]) -> None:
+def test_answer_of_who_sends_too_fast_comes_after_a_pause(kind: type[GrpcReceiver | HttpReceiver]) -> None:
     receiver = kind(intake=OtlpIntake(sink=Behind(), projection=lambda: KEEP), refused=Writing().refused, port=0)
-    answers: list[Called | Reply] = []
     with running(receiver):
         began = time.monotonic()
-        senders = [threading.Thread(target=lambda: answers.append(send(receiver))) for _ in range(SENDERS)]
-        for sender in senders:
+        assert outcome(send(receiver)) in {"OK", 200}
+        assert time.monotonic() - began >= PAUSE_SECONDS
+
+
+def test_calls_that_are_held_back_leave_room_for_others() -> None:
+    resting = threading.Semaphore(0)
+    receiver = GrpcReceiver(intake=OtlpIntake(sink=Behind(), projection=lambda: KEEP), refused=Writing().refused, port=0, max_calls=4)
+    answers: list[Called | Reply] = []
+
+    def rest(receipt: Receipt, _transport: str) -> None:
+        if receipt.seconds:
+            resting.acquire()
+
+    with pytest.MonkeyPatch.context() as patch, running(receiver):
+        patch.setattr(otlp_grpc, "wait_for", rest)
+        held_back = [threading.Thread(target=lambda: answers.append(send(receiver))) for _ in range(2)]
+        for sender in held_back:
             sender.start()
-        for sender in senders:
+        wait_for(lambda: receiver._held_back._value == 0)  # noqa: SLF001 - both are at rest
+        meanwhile = [outcome(send(receiver)) for _ in range(10)], list(answers)
+        resting.release(2)
+        for sender in held_back:
             sender.join()
-        taken = time.monotonic() - began
-    assert {outcome(answer) for answer in answers} <= {"OK", 200}
-    assert Behind.seconds <= taken < SENDERS * Behind.seconds
+    assert meanwhile == (["OK"] * 10, [])
+    assert [outcome(answer) for answer in answers] == ["OK", "OK"]
+
+
+@pytest.mark.parametrize("kind", [GrpcReceiver, HttpReceiver])
+def test_pause_counts_for_the_time_that_a_sender_has(
+    kind: type[GrpcReceiver | HttpReceiver], sink: Writing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receipt, "RECEIPT_SECONDS", PAUSE_SECONDS / 2)
+    sink.seconds = PAUSE_SECONDS
+    receiver = kind(intake=OtlpIntake(sink=sink, projection=lambda: KEEP), refused=sink.refused, port=0)
+    with running(receiver):
+        assert outcome(send(receiver)) in {"UNAVAILABLE", 503}
