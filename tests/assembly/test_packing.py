@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 from hypothesis import given
@@ -52,7 +53,8 @@ def test_packing_twice_and_packing_that_gains_nothing_change_nothing() -> None:
     trace.pack()
     assert (trace.is_packed, trace.size_bytes, list(trace.spans.values())) == (True, size, [span(1)])
     small = OpenTrace(span(1).trace_id, now_ns=0)
-    small.add(span(1, size=0), now_ns=0, relevant=True, span_limit=9, max_bytes=10**6)
+    dense = span(1, size=0, attributes={"x": random.Random(1).randbytes(1_000)})  # noqa: S311 - repeatable, and no secret
+    small.add(dense, now_ns=0, relevant=True, span_limit=9, max_bytes=10**6)
     small.pack()
     assert not small.is_packed
 
