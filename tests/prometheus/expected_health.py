@@ -63,7 +63,7 @@ def pipeline_health(truth: Truth) -> Panels:
             a_second(truth.risen(f"toolcall_eval_spans_{fate}_total"))
             for fate in ("relevant", "ignored", "duplicate", "conflict", "rejected")
         ],
-        "Refused, by reason": [grown("requests_refused", TRANSPORT, REASON)],
+        "Refused, by reason, and held back": [grown("requests_refused", TRANSPORT, REASON), grown("requests_delayed", TRANSPORT)],
         "Lost spans": [grown(f"spans_{fate}") for fate in ("dropped", "shed", "rejected")],
         "Log records": [grown(f"log_records_{fate}") for fate in ("joined", "ignored", "dropped")],
         "Rejected spans by reason": [above_zero(grown("spans_rejected", REASON))],

@@ -229,6 +229,7 @@ COUNTED = (
         first=1,
         more=2,
     ),
+    Counted(sidecar="a", name="toolcall_eval.requests.delayed", attributes=(_GRPC,), since=_LAST, first=3, more=4),
     Counted(sidecar="a", name="toolcall_eval.spans.rejected", attributes=(("reason", "trace_id"), _HTTP), since=_LAST, first=5, more=1),
     Counted(sidecar="b", name="toolcall_eval.export.failures", attributes=(("signal", "logs"),), since=_LAST, first=1, more=1),
     Counted(sidecar="b", name="toolcall_eval.export.dropped", attributes=(("signal", "logs"),), since=_LAST, first=512),
