@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from tests.fuzz.rewriting import field
 from tests.sidecar_process import RunningSidecar, running_sidecar
 from tests.sources.receivers import JSON, PROTOBUF, TRACES, call, post, wait_for
-from tests.wire.otlp_requests import nested_bytes, numbered, request_of
+from tests.wire.otlp_requests import field, nested_bytes, numbered, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

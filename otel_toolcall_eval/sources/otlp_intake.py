@@ -115,10 +115,11 @@ class OtlpIntake:
             if passage is not None:
                 passage.cancel()
             raise
-        if passage is not None and (receipt is None or receipt.done is None):
+        written = None if receipt is None else receipt.done
+        if passage is not None and written is None:
             passage.commit(judged=True)
-        elif passage is not None and receipt is not None and receipt.done is not None:
-            receipt.done.add_done_callback(partial(_pass_on, passage))
+        elif passage is not None and written is not None:
+            written.add_done_callback(partial(_pass_on, passage))
         return receipt
 
     def _shed(self, decoded: DecodedTraces, transport: str) -> Callable[[], bool]:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tests.wire.otlp_requests import varint
+from tests.wire.otlp_requests import field, varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
 OTHER_TRACE = b"another trace..."
 _UINT64 = (1 << 64) - 1
-
-
-def field(number: int, content: bytes) -> bytes:
-    """Write a length-delimited field."""
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def number_field(number: int, value: int) -> bytes:

@@ -106,6 +106,11 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
+def field(number: int, content: bytes) -> bytes:
+    """Return a length-delimited field as protobuf writes it."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
 # --- JSON -------------------------------------------------------------------------------------------------------------------------------
 
 

@@ -12,11 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from otel_toolcall_eval.errors import DecodeError
 from otel_toolcall_eval.model.trace import Projection, StatusCode
 from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
-from tests.wire.otlp_requests import KEEP, attribute, nested, nested_bytes, numbered, request_of, varint
-
-
-def field(number: int, content: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(content)) + content
+from tests.wire.otlp_requests import KEEP, attribute, field, nested, nested_bytes, numbered, request_of
 
 
 def with_raw_span_field(number: int, content: bytes) -> bytes:

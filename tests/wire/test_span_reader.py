@@ -17,7 +17,7 @@ from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, Limits, MemberBudget
 from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
 from otel_toolcall_eval.wire.span_factory import origin_of
 from otel_toolcall_eval.wire.span_reader import SpanReader
-from tests.wire.otlp_requests import KEEP, attribute, nested, nested_bytes, numbered, request_of, requests, varint
+from tests.wire.otlp_requests import KEEP, attribute, field, nested, nested_bytes, numbered, request_of, requests
 from tests.wire.test_encodings_agree import scrambled
 
 if TYPE_CHECKING:
@@ -36,10 +36,6 @@ def scanned(data: bytes, projection: Projection = KEEP) -> Span | SpanFault | No
 
 def read(data: bytes, projection: Projection = KEEP) -> Span | SpanFault:
     return SpanReader(reader_for(projection), MemberBudget(DEFAULT_LIMITS)).read(data, ORIGIN)
-
-
-def field(number: int, content: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 @FEWER
