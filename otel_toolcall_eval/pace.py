@@ -3,7 +3,8 @@
 Taking a span in costs a fraction of judging it, and that falls due seconds later. Without a brake senders that never rest fill the queue
 first, and every verdict is late by all that waits: ten seconds at the default size. So each request is charged with the work that it will
 have made, as measured, and once more is owed than ``FREE_SECONDS`` of it, its answer waits until the rest is worked off. Exporters
-send their next batch after that, so they fall into step; senders that don't are refused when the queue is full, as ever.
+send their next batch after that, so they fall into step. If they are so many that each would have to wait longer than ``MOST_SECONDS``,
+what is beyond is refused: taken in, it would be judged later and later (measured: with fifty senders, after half a minute).
 Choice: a leaky bucket. Rejected: a smaller queue (refuses short bursts, which it is there for), a bound on what waits (what is due
 later does not wait anywhere yet).
 """
@@ -12,37 +13,48 @@ from __future__ import annotations
 
 from collections import Counter
 from threading import Lock
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from otel_toolcall_eval.errors import OverloadedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 FREE_SECONDS = 0.1
 """Of work that may be owed before anybody waits: a batch of 512 spans is a twentieth of a second, so senders that pause notice nothing."""
 
-MOST_SECONDS = 1.0
-"""That one answer waits. Exporters give up after ten."""
+MOST_SECONDS = 3.0
+"""That one answer waits. The Collector's exporter gives up after five, those of SDKs after ten."""
 
 _MEMORY_SPANS = 5_000  # after as many, what was measured before counts for half
-_FREE_SPANS = 1_000  # what the first are taken to have cost nothing: the very first of all warms everything up
+BESIDES = 1.35
+"""Times what the worker's thread takes: receiving and decoding, on other threads, take a third as long again. Counted by callgrind."""
+
+_SPANS_BEFORE = 1_000  # of which the costs are supposed, not measured: the very first span of all warms everything up
+_SECONDS_BEFORE = 50e-6  # of judging one of them; the first is judged only after the quiet period, and a flood is as long unbraked
 _HASTE = 5.0  # by a fifth of a second that verdicts are late already, work is charged twofold
 _LATEST_SECONDS = 1.0  # what counts of it: a process that was suspended was not busy
 
 
-class Pace:
-    """Any thread may ask, the worker's tells."""
+class Burden(NamedTuple):
+    """What a span makes of work, of late: seconds, and how late verdicts are already, in seconds."""
 
-    def __init__(self) -> None:
-        """Know nothing yet: work costs nothing."""
-        self._delayed: Counter[str] = Counter()  # guarded by _lock, as all in ``begin_anew``
+    span_seconds: float = 0.0
+    late_seconds: float = 0.0
+
+
+class Brake:
+    """Says how long senders wait. Any thread."""
+
+    def __init__(self, transports: Iterable[str] = ()) -> None:
+        """Owe nothing; senders by these transports are counted from the start, so that the first one is an increase."""
+        self._delayed: Counter[str] = Counter(dict.fromkeys(transports, 0))  # guarded by _lock, as all in ``begin_anew``
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Forget what is owed, and whoever holds the lock: after a fork that thread is in the parent."""
         self._lock = Lock()
-        self._taking = _Cost()
-        self._judging = _Cost()
-        self._late_seconds = 0.0
         self._owed_seconds = 0.0
         self._at_ns = 0
 
@@ -52,43 +64,79 @@ class Pace:
         with self._lock:
             return dict(self._delayed)
 
-    def admit(self, spans: int, *, transport: str, now_ns: int) -> float:
-        """Charge a request that was taken with so many spans; returns for how many seconds its answer has to wait, 0 to MOST_SECONDS."""
+    def admit(self, spans: int, burden: Burden, *, transport: str, now_ns: int) -> float:
+        """Charge a request with so many spans; returns for how many seconds its answer has to wait, 0 to MOST_SECONDS.
+
+        Raises:
+            OverloadedError: what is owed already is more than anybody waits for; the request is not charged, and not to be taken.
+        """
+        charged = spans * burden.span_seconds * (1.0 + _HASTE * burden.late_seconds)
         with self._lock:
             passed = max(0, now_ns - self._at_ns) / 1e9
             self._at_ns = max(self._at_ns, now_ns)
-            charged = spans * (self._taking.seconds + self._judging.seconds) * (1.0 + _HASTE * self._late_seconds)
-            # What is not waited for is not owed for ever: one flood must not brake the senders of an hour later.
-            self._owed_seconds = min(max(0.0, self._owed_seconds - passed) + charged, FREE_SECONDS + MOST_SECONDS)
-            seconds = max(0.0, self._owed_seconds - FREE_SECONDS)
+            owed = max(0.0, self._owed_seconds - passed)
+            self._owed_seconds = owed
+            if spans and owed >= FREE_SECONDS + MOST_SECONDS:
+                raise OverloadedError(where=transport, what="more comes than can be judged", fix="send the request again after a moment")
+            # Of what nobody waits for no more is owed than once: one flood must not brake the senders of an hour later.
+            self._owed_seconds = min(owed + charged, 2 * MOST_SECONDS)
+            seconds = min(max(0.0, self._owed_seconds - FREE_SECONDS), MOST_SECONDS)
             if seconds:
                 self._delayed[transport] += 1
             return seconds
 
+
+class NoBrake:
+    """Keeps nobody waiting."""
+
+    delayed: Mapping[str, int] = MappingProxyType({})
+
+    def begin_anew(self) -> None:
+        """Do nothing."""
+
+    def admit(self, spans: int, burden: Burden, *, transport: str, now_ns: int) -> float:  # noqa: ARG002 - as ``Brake.admit``
+        """Return 0."""
+        return 0.0
+
+
+class Pace:
+    """Measures the burden. The worker's thread tells, any may ask."""
+
+    def __init__(self) -> None:
+        """Know nothing yet, and suppose a little."""
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget what was measured."""
+        self._taking = _Cost(0.0)
+        self._judging = _Cost(_SECONDS_BEFORE)
+        self._late_seconds = 0.0
+
+    @property
+    def burden(self) -> Burden:
+        """Return what was measured."""
+        return Burden((self._taking.seconds + self._judging.seconds) * BESIDES, self._late_seconds)
+
     def took(self, spans: int, *, ns: int) -> None:
         """Hear how long it took to take so many spans in."""
-        with self._lock:
-            self._taking.learn(spans, ns)
+        self._taking.learn(spans, ns)
 
     def judged(self, spans: int, *, ns: int, late_ns: int) -> None:
         """Hear how long it took to judge the traces of so many spans, and how late that was."""
-        with self._lock:
-            self._judging.learn(spans, ns)
-            self._late_seconds = min(late_ns / 1e9, _LATEST_SECONDS)
+        self._judging.learn(spans, ns)
+        self._late_seconds = min(late_ns / 1e9, _LATEST_SECONDS)
 
 
 class _Cost:
     """What a span costs, of late."""
 
-    def __init__(self) -> None:
-        self._spans = float(_FREE_SPANS)
-        self._seconds = 0.0
-
-    @property
-    def seconds(self) -> float:
-        return self._seconds / self._spans
+    def __init__(self, supposed_seconds: float) -> None:
+        self._spans = float(_SPANS_BEFORE)
+        self._total_seconds = supposed_seconds * self._spans
+        self.seconds = supposed_seconds  # for one; written in one step, so any thread may read it
 
     def learn(self, spans: int, ns: int) -> None:
         kept = _MEMORY_SPANS / (_MEMORY_SPANS + spans)
         self._spans = self._spans * kept + spans
-        self._seconds = self._seconds * kept + ns / 1e9
+        self._total_seconds = self._total_seconds * kept + ns / 1e9
+        self.seconds = self._total_seconds / self._spans

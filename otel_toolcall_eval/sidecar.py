@@ -5,24 +5,26 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import ToolCallEvalError
+from otel_toolcall_eval.errors import SettingsError, ToolCallEvalError
 from otel_toolcall_eval.settings.criteria_source import files_of
 from otel_toolcall_eval.settings.place import Findings
-from otel_toolcall_eval.wiring import SECOND_NS, build_sidecar, reload_criteria
+from otel_toolcall_eval.wiring import SECOND_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from types import FrameType
 
     from otel_toolcall_eval.emission.console import ConsoleEmitter
     from otel_toolcall_eval.settings.service import Address, Settings
-    from otel_toolcall_eval.wiring import SidecarParts
+    from otel_toolcall_eval.wiring_sidecar import SidecarParts
 
 _logger = logging.getLogger(__name__)
 
@@ -38,33 +40,86 @@ DRAIN_SHARE = 0.3
 FORWARD_SHARE = 0.6
 """Of what is left once all is judged, for passing on what waits; the rest is for sending our own telemetry."""
 
+_LATER = ("jinja2", "prometheus_client")
+"""Of the extra, what is loaded after the start. That it is missing is said at the start all the same."""
+
 Fingerprint = tuple[tuple[str, int, int, int], ...]
+
+
+class Bell:
+    """Wakes the main thread. ``ring`` is for signal handlers, too.
+
+    They run in the midst of whatever the main thread does, so they may take no lock that it could hold: one that sets an Event while the
+    main thread waits for that, or clears it, waits for ever now and then. A ``SimpleQueue`` is made for this.
+    """
+
+    def __init__(self) -> None:
+        """Be silent."""
+        self._rings: SimpleQueue[None] = SimpleQueue()
+
+    def ring(self) -> None:
+        """Wake who waits, or the next to do so."""
+        self._rings.put(None)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it rings, for so long at most; several rings are one."""
+        with suppress(Empty):
+            self._rings.get(timeout=seconds)
+            while True:
+                self._rings.get_nowait()
 
 
 @dataclass(slots=True)
 class _Signals:
     """What signal handlers leave for the main thread; they do nothing else."""
 
-    wake: threading.Event = field(default_factory=threading.Event)
+    bell: Bell = field(default_factory=Bell)
     stop: bool = False
     reload: bool = False
 
 
 class Sidecar:
-    """A sidecar in this process. ``start``, ``run`` and ``stop`` belong to one thread."""
+    """A sidecar in this process. ``start``, ``run`` and ``stop`` belong to one thread.
 
-    def __init__(self, settings: Settings, *, console: ConsoleEmitter | None = None) -> None:
-        """Build all parts; nothing listens yet.
+    Attributes:
+        lost: a process that judges has ended by itself, and its open traces with it.
+        unjudged: traces that were open when ending took longer than allowed.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        console: ConsoleEmitter | None = None,
+        loading: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Build all parts; nothing listens yet. With ``workers`` more than one it forks, so it comes before any thread.
+
+        Args:
+            settings: all of them.
+            console: writes verdicts to the standard output; None for none.
+            loading: is around the loading of modules once it runs.
 
         Raises:
-            SettingsError: settings or criteria can't be used.
+            SettingsError: settings or criteria can't be used, or a part of the ``sidecar`` extra is missing.
         """
+        load_parts()
+        from otel_toolcall_eval import wiring_sidecar  # noqa: PLC0415 - the extra is needed from here on only
+
         self.settings = settings
         self._draining = False
-        self._started = False
+        self._started = self._pages_loaded = False
+        self.lost = False
+        self.unjudged = 0
         self._signals = _Signals()
-        self.parts: SidecarParts = build_sidecar(settings, console=console, problems=self._problems, alive=self._dead)
+        self._loading = loading
+        self.parts: SidecarParts = wiring_sidecar.build_sidecar(settings, console=console, problems=self._problems, alive=self._dead)
+        self._reload, self._divided = wiring_sidecar.reload_criteria, wiring_sidecar.DividedError
         self._fingerprint = criteria_fingerprint(settings)
+        if self.parts.crew is not None:
+            self.parts.crew.on_lost = self._on_lost
+            if not self.parts.crew.alive:  # it was lost before it could tell us
+                self._on_lost()
 
     @property
     def addresses(self) -> Mapping[str, Address]:
@@ -85,7 +140,7 @@ class Sidecar:
             for receiver in self.parts.receivers.listening:
                 receiver.start()
             # Last, so that a start that fails leaves the journal as it was: the worker would take it up, and judge all of it at the end.
-            self.parts.worker.start()
+            self.parts.judges.start()
         except BaseException:
             self.stop(timeout_seconds=1.0)
             raise
@@ -111,17 +166,19 @@ class Sidecar:
 
         A second SIGTERM ends at once.
 
+        Where several processes judge, it ends by itself if one of them does; see ``lost``.
+
         Returns:
             False if ending took longer than allowed, so that something may not have been judged or sent.
         """
         try:
-            while not self._signals.stop:
-                self._signals.wake.wait(WATCH_SECONDS)
-                self._signals.wake.clear()
+            while not self._signals.stop and not self.lost:
+                self._signals.bell.wait(WATCH_SECONDS)
                 self._watch()
                 self.parts.receivers.protection.refresh()
                 if self.parts.forwarder is not None:
                     self.parts.forwarder.refresh()
+                self._load_pages()
         finally:
             done = self.stop(timeout_seconds=self.settings.shutdown_timeout_ns / SECOND_NS)
         return done
@@ -133,13 +190,28 @@ class Sidecar:
         self.parts.receivers.grpc.set_serving(serving=False)
         for receiver in self.parts.receivers.listening:
             receiver.stop(grace_seconds=max(0.0, min(timeout_seconds * DRAIN_SHARE, deadline - time.monotonic())))
-        judged = self.parts.worker.shutdown(max(0.0, deadline - time.monotonic()))
+        judged = self.parts.judges.shutdown(max(0.0, deadline - time.monotonic()))
+        self.unjudged = 0 if judged else int(self.parts.judges.counts().get(("toolcall_eval.traces.active", ()), 0))
         if self.parts.forwarder is not None:  # behind the verdicts, which roots wait for; before the last metrics, which count what is lost
             judged &= self.parts.forwarder.stop(max(0.0, deadline - time.monotonic()) * FORWARD_SHARE)
         sent = self.parts.telemetry.shutdown(max(0.1, deadline - time.monotonic()))
         if self.parts.journal is not None:
-            self.parts.journal.close(delivered=judged and sent, ended=not self.parts.worker.alive)
+            self.parts.journal.close(delivered=judged and sent, ended=not self.parts.judges.alive)
         return judged and sent
+
+    def _load_pages(self) -> None:
+        """Load what only pages need once nobody waits for the start, and before most who look would wait for it."""
+        if self._pages_loaded or self._signals.stop:
+            return
+        self._pages_loaded = True
+        for load in self.parts.page_loaders:
+            try:
+                with self._loading():
+                    load()
+            except Exception:  # whatever a library raises costs its pages alone
+                _logger.exception(
+                    "a library can't be used, so some pages can't be shown; pip install --upgrade 'otel-toolcall-eval[sidecar]'"
+                )
 
     def _watch(self) -> None:
         asked, self._signals.reload = self._signals.reload, False
@@ -148,9 +220,13 @@ class Sidecar:
             return
         self._fingerprint = now
         try:
-            loaded = reload_criteria(self.settings, self.parts.worker)
+            loaded = self._reload(self.settings, self.parts.judges)
         except ToolCallEvalError as error:
             self.parts.reloads.rejected()
+            if isinstance(error, self._divided):
+                self._fingerprint = ()  # tried again at the next look
+                _logger.error("criteria are not the same in all processes: %s", error)  # noqa: TRY400 - as below
+                return
             _logger.error(  # noqa: TRY400 - the message says all; a traceback would bury it
                 "criteria could not be reloaded; the old ones stay in force", extra={"problems": [str(p) for p in error.problems]}
             )
@@ -162,11 +238,15 @@ class Sidecar:
         if self._signals.stop:
             os._exit(1)  # asked twice: whoever asks knows that something may be lost
         self._signals.stop = True
-        self._signals.wake.set()
+        self._signals.bell.ring()
 
     def _on_reload(self, _number: int, _frame: FrameType | None) -> None:
         self._signals.reload = True
-        self._signals.wake.set()
+        self._signals.bell.ring()
+
+    def _on_lost(self) -> None:
+        self.lost = True
+        self._signals.bell.ring()
 
     def _problems(self) -> Sequence[str]:
         if self._draining:
@@ -175,13 +255,33 @@ class Sidecar:
             return ["starting"]
         forwarder, journal = self.parts.forwarder, self.parts.journal
         full = ["forward queue"] if forwarder is not None and forwarder.is_full else []
+        if self.parts.crew is not None:
+            return [*full, *self.parts.crew.problems()]
         return [*self._dead(), *full, *(["journal"] if journal is not None and journal.has_problem() else [])]
 
     def _dead(self) -> Sequence[str]:
         if not self._started or self._draining:
             return []
-        parts = {"worker": self.parts.worker, "forwarding": self.parts.forwarder}
+        parts = {"worker": self.parts.judges, "forwarding": self.parts.forwarder}
         return [name for name, part in parts.items() if part is not None and not part.alive]
+
+
+def load_parts() -> None:
+    """Load the modules that a sidecar needs to start. It does so when it is built; whoever wants to have it done before, here.
+
+    Raises:
+        SettingsError: a part of the ``sidecar`` extra is missing.
+    """
+    try:
+        import otel_toolcall_eval.wiring_sidecar  # noqa: F401, PLC0415 - the extra is needed from here on only
+
+        for name in _LATER:
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(name=name)
+    except ImportError as error:
+        missing = isinstance(error, ModuleNotFoundError)
+        what = f"{error.name} is not installed" if missing else f"a library can't be used ({error})"
+        raise SettingsError(where="serve", what=what, fix="pip install --upgrade 'otel-toolcall-eval[sidecar]'") from error
 
 
 def criteria_fingerprint(settings: Settings) -> Fingerprint:

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.assembly.waiting import Waiting
     from otel_toolcall_eval.emission.attributes import Explain
+    from otel_toolcall_eval.judges import Judges
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.settings.service import Settings
-    from otel_toolcall_eval.worker import Worker
+    from otel_toolcall_eval.status.recent import RowSink
+    from otel_toolcall_eval.status.site import Remembered
 
 
-def build_recent(settings: Settings, explain: Explain) -> Recent | None:
-    """Return what remembers reports, as far as ``explain`` shows them; None if nobody wants it.
+def build_store(settings: Settings) -> Store | None:
+    """Return where reports are remembered; None if nobody wants it.
 
     Raises:
         SettingsError: its file can't be had.
@@ -32,28 +34,33 @@ def build_recent(settings: Settings, explain: Explain) -> Recent | None:
     status = settings.status
     if not status.enabled:
         return None
-    store = Store(status.path, traces=status.traces, limit_bytes=status.limit_bytes, max_age_ns=status.max_age_ns)
-    return Recent(store, tell=Telling(explain=partial(explanation, explain=explain), redact=explain.redactor.in_text))
+    return Store(status.path, traces=status.traces, limit_bytes=status.limit_bytes, max_age_ns=status.max_age_ns)
 
 
-def build_site(recent: Recent, worker: Worker, *, version: str, answer_seconds: float) -> StatusSite:
-    """Return the pages; ``answer_seconds`` is how long the worker is waited for."""
-    return StatusSite(
-        recent=recent, history=History(recent.store), sidecar=_Running(worker=worker, answer_seconds=answer_seconds), version=version
-    )
+def build_recent(store: RowSink | None, explain: Explain, *, share: int = 1) -> Recent | None:
+    """Return what makes rows of reports, as far as ``explain`` shows them; None if nobody takes them. ``share`` as in ``Recent``."""
+    if store is None:
+        return None
+    return Recent(store, tell=Telling(explain=partial(explanation, explain=explain), redact=explain.redactor.in_text), share=share)
+
+
+def build_site(recent: Remembered, store: Store, judges: Judges, *, version: str, answer_seconds: float) -> StatusSite:
+    """Return the pages; ``answer_seconds`` is how long who judges is waited for."""
+    running = _Running(judges=judges, answer_seconds=answer_seconds)
+    return StatusSite(recent=recent, history=History(store), sidecar=running, version=version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
     """What the pages ask of a running sidecar."""
 
-    worker: Worker
+    judges: Judges
     answer_seconds: float
 
     def waiting(self, *, limit: int) -> Waiting:
         """Return what is open."""
-        return self.worker.waiting(limit=limit, timeout_seconds=self.answer_seconds)
+        return self.judges.waiting(limit=limit, timeout_seconds=self.answer_seconds)
 
     def criteria(self) -> Sequence[CriteriaSet]:
         """Return what is loaded."""
-        return self.worker.pipeline.criteria
+        return self.judges.criteria

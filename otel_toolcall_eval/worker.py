@@ -13,28 +13,28 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.accounts import counts_of
-from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.clock import MonotonicClock
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.journaling import NoJournal
 from otel_toolcall_eval.notices import Notices
-from otel_toolcall_eval.pace import Pace
-from otel_toolcall_eval.pipeline import OWN_SCOPE
+from otel_toolcall_eval.pace import Brake, Pace
 from otel_toolcall_eval.taking import take
 from otel_toolcall_eval.work_items import BindRequest, LogRequest, Look, Question, Receipt, SpanRequest
 from otel_toolcall_eval.work_queue import WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from otel_toolcall_eval.accounts import Counts
+    from otel_toolcall_eval.assembly.shed import Shed
     from otel_toolcall_eval.assembly.waiting import Waiting
     from otel_toolcall_eval.clock import Clock
     from otel_toolcall_eval.emitter import Emitter
     from otel_toolcall_eval.journaling import Journal
     from otel_toolcall_eval.model.bound import Bound
+    from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.model.trace import Span
+    from otel_toolcall_eval.pace import Burden, NoBrake
     from otel_toolcall_eval.pipeline import Pipeline
     from otel_toolcall_eval.wire.decoded import DecodedTraces
     from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
@@ -61,6 +61,7 @@ class Worker:
         queue_bytes: int = DEFAULT_QUEUE_BYTES,
         on_late_span: Callable[[float], None] | None = None,
         journal: Journal | None = None,
+        brake: Brake | NoBrake | None = None,
     ) -> None:
         """Prepare; nothing runs before ``start``.
 
@@ -71,6 +72,7 @@ class Worker:
             queue_bytes: estimated bytes that may wait; beyond it requests are refused whole.
             on_late_span: is told of each late span how many seconds after the verdict it came.
             journal: what is taken in and decided is written to it first.
+            brake: keeps senders waiting that send more than can be judged; one that somebody else has, by our ``burden``, is none here.
         """
         self.pipeline = pipeline
         self._emitters = tuple(emitters)
@@ -80,6 +82,7 @@ class Worker:
         self._queue = WorkQueue(queue_bytes)
         self._thread = self._new_thread()
         self._pace = Pace()
+        self._brake = brake or Brake()
         self._notices = Notices()  # owned by the thread
 
     def _new_thread(self) -> threading.Thread:
@@ -90,19 +93,29 @@ class Worker:
         self.pipeline = pipeline
         self._queue.begin_anew()
         self._pace.begin_anew()
+        self._brake.begin_anew()
         self._thread = self._new_thread()
         if not self._queue.stopping:
             self._thread.start()
 
     @property
-    def failures(self) -> int:
-        """Return how many faults of ours were passed over."""
-        return self._notices.failures
-
-    @property
     def alive(self) -> bool:
         """Return True while the thread runs."""
         return self._thread.is_alive()
+
+    @property
+    def burden(self) -> Burden:
+        """Return what a span makes of work, as measured."""
+        return self._pace.burden
+
+    @property
+    def criteria(self) -> Sequence[CriteriaSet]:
+        """Return the criteria sets in force."""
+        return self.pipeline.criteria
+
+    def judge_by(self, criteria: Sequence[CriteriaSet]) -> None:
+        """Judge by these criteria sets from the next trace on."""
+        self.pipeline.replace_criteria(criteria)
 
     def start(self) -> None:
         """Start the thread."""
@@ -112,17 +125,15 @@ class Worker:
         """Queue a decoded request; returns what has to come to pass before its sender is answered, None if nothing.
 
         Raises:
-            OverloadedError: the queue is full, or the worker is stopping; nothing of the request was taken.
+            OverloadedError: the queue is full, more comes than can be judged, or the worker is stopping; nothing was taken.
         """
-        return self._put(decoded.spans, transport, decoded.rejected_by, None)
-
-    def offer_spans(self, spans: Sequence[Span], *, transport: str, open_spans: Mapping[bytes, int] | None = None) -> None:
-        """Queue spans of this process; ``open_spans`` says how many of their traces' local spans are still open.
-
-        Raises:
-            OverloadedError: the queue is full, or the worker is stopping; nothing was taken.
-        """
-        self._put(spans, transport, {}, open_spans)
+        spans, done = decoded.spans, self._to_wait_for()
+        size = ITEM_OVERHEAD_BYTES + decoded.size_bytes
+        seconds = self._brake.admit(len(spans), self._pace.burden, transport=transport, now_ns=self._clock.now_ns())
+        self._queue.put(
+            SpanRequest(spans=spans, transport=transport, rejected=decoded.rejected_by, open_spans=None, size_bytes=size, done=done)
+        )
+        return None if done is None and not seconds else Receipt(done=done, seconds=seconds)
 
     def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt | None:
         """Queue the log records of a request, behind the spans that wait and within the same bound; returns the same as ``offer``.
@@ -134,13 +145,9 @@ class Worker:
         self._queue.put(LogRequest(records=decoded.records, transport=transport, received=decoded.received, size_bytes=size, done=done))
         return None if done is None else Receipt(done=done)
 
-    def shed(self, decoded: DecodedTraces, *, transport: str) -> bool:
-        """Note the spans of a request that there was no room for, so that their traces are judged with a doubt; False if that failed."""
-        return self._queue.put_shed(Shed.of_spans(decoded.spans, decoded.rejected_by, transport=transport, but_scope=OWN_SCOPE))
-
-    def shed_logs(self, decoded: DecodedLogs, *, transport: str) -> bool:
-        """Note the log records of a request that there was no room for, likewise."""
-        return self._queue.put_shed(Shed.of_records(decoded.records, received=decoded.received, transport=transport))
+    def shed(self, shed: Shed) -> bool:
+        """Note what there was no room for, so that its traces are judged with a doubt; False if that failed."""
+        return self._queue.put_shed(shed)
 
     def refuse(self, transport: str, reason: str) -> None:
         """Count a request that a receiver turned away."""
@@ -201,17 +208,9 @@ class Worker:
     def counts(self) -> Counts:
         """Return what happened since the start: instrument name and attributes to a number. May be called from any thread."""
         queue = self._queue
-        delayed, waiting = self._pace.delayed, queue.waiting_bytes
-        found = counts_of(self.pipeline, refused=queue.refused, delayed=delayed, queued_bytes=waiting, failures=self.failures)
+        delayed, waiting = self._brake.delayed, queue.waiting_bytes
+        found = counts_of(self.pipeline, refused=queue.refused, delayed=delayed, queued_bytes=waiting, failures=self._notices.failures)
         return found | self._journal.counts()
-
-    def _put(
-        self, spans: Sequence[Span], transport: str, rejected: Mapping[str, int], open_spans: Mapping[bytes, int] | None
-    ) -> Receipt | None:
-        size, done = ITEM_OVERHEAD_BYTES + sum(span.size_bytes for span in spans), self._to_wait_for()
-        self._queue.put(SpanRequest(spans=spans, transport=transport, rejected=rejected, open_spans=open_spans, size_bytes=size, done=done))
-        seconds = self._pace.admit(len(spans), transport=transport, now_ns=self._clock.now_ns())
-        return None if done is None and not seconds else Receipt(done=done, seconds=seconds)
 
     def _to_wait_for(self) -> Future[None] | None:
         return Future() if self._journal.keeps_senders_waiting else None

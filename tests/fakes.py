@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.model.score import Score
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Extraction, Payload, ToolCall
 from otel_toolcall_eval.model.trace import Projection, Resource, Scope, Span
+from otel_toolcall_eval.wire.decoded import DecodedTraces, FaultTally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +52,11 @@ def span(
         scope=Scope(name=scope),
         size_bytes=size,
     )
+
+
+def decoded(spans: Sequence[Span]) -> DecodedTraces:
+    """Return spans as a decoder does that had nothing to reject."""
+    return DecodedTraces.of(spans, FaultTally())
 
 
 class PlainReader:

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
+WORKERS = os.environ.get("SIDECAR_WORKERS", "1")
+"""With more than one, tests run against sidecars of several processes, which have to behave as those of one do."""
+
+one_process = pytest.mark.skipif(WORKERS != "1", reason="not for several processes, which the settings refuse or the test can't hold")
+"""For a test of what there is with one process only."""
+
 SERVE = ("-m", "otel_toolcall_eval", "serve")
 
 
@@ -44,6 +52,13 @@ class RunningSidecar:
             self.verdicts.put(verdict)
         assert said["event"] == event, f"the sidecar did not start: {''.join(self.log)}"
         self.grpc, self.http, self.control = (said.get(listener, "") for listener in ("grpc", "http", "control"))
+
+    def until_ready(self) -> None:
+        """Wait until ``/readyz`` says so: it listens before it has taken up its journal, and other processes answer in their time."""
+        deadline = time.monotonic() + START_SECONDS
+        while (answer := get(self.http, "/readyz")) != (200, b"ok\n"):
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.02)
 
     def terminate(self) -> int:
         """Send SIGTERM and return the exit code."""
@@ -69,10 +84,11 @@ def running_sidecar(
     """Run ``serve`` with JSON verdicts until the end of the block; or ``program``, which takes its options, and says ``first`` first."""
     command = [sys.executable, *program, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
     command += ["--verdicts", "json", *options]
+    workers = {} if WORKERS == "1" else {"OTEL_TOOLCALL_EVAL_WORKERS": WORKERS}
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     wait = {"OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_RECEIVED": quiet}
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**inherited, **wait, **(environ or {})}
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**inherited, **wait, **workers, **(environ or {})}
     )
     sidecar = RunningSidecar(process=process)
 

@@ -31,14 +31,15 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("environment_variables",),
     ("expectations",),
     ("api", "processor"),
-    ("in_process", "registration", "wiring_files"),
+    ("in_process", "registration", "wiring_files", "wiring_sidecar"),
+    ("wiring_judging",),
     ("wiring",),
-    ("receivers", "wiring_forwarding", "wiring_status", "wiring_telemetry"),
+    ("processes", "receivers", "wiring_forwarding", "wiring_status", "wiring_telemetry"),
     ("status",),
     ("sources", "settings", "forwarding", "emission", "journal", "process_limits"),
     ("worker",),
     ("journaling",),
-    ("accounts", "clock", "emitter", "endpoint", "generator_steps", "notices", "pace", "renewed"),
+    ("accounts", "clock", "emitter", "endpoint", "generator_steps", "judges", "notices", "pace", "renewed"),
     ("suppression", "taking", "token_file", "work_queue"),
     ("work_items",),
     ("pipeline",),
@@ -56,7 +57,7 @@ CORE_FROM = LEVEL["pipeline"]
 PURE_STANDARD_LIBRARY = frozenset({
     "__future__", "abc", "array", "ast", "base64", "binascii", "bisect", "cmath", "collections", "copy", "dataclasses", "decimal",
     "difflib", "enum", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "keyword", "marshal", "math", "numbers",
-    "operator", "re", "reprlib", "statistics", "string", "struct", "textwrap", "types", "typing", "unicodedata", "zlib",
+    "operator", "re", "reprlib", "statistics", "string", "struct", "textwrap", "types", "typing", "unicodedata", "weakref", "zlib",
 })
 # fmt: on
 # From modules that have some of that too, these names alone.

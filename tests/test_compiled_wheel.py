@@ -32,6 +32,7 @@ WHOLE = (
 EDGES = ("emission/test_attributes.py", "emission/test_batched_events.py", "sources/test_span_processor.py")
 UNLIKE = (
     "test_a_made_span_is_a_span_in_every_respect",  # compiled spans can't be pickled or copied
+    "test_a_span_that_is_copied_or_sent_away",  # likewise
     "test_the_size_estimate_is_close",  # it takes somewhat less than is estimated
     "test_estimate_keeps_to_the_measured_growth",  # likewise: by a fifth at most
     "test_fault_while_judging_costs_the_root_its_verdict_only",  # puts a fault of its own into the pipeline, which can't be written to

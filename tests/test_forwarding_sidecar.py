@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from tests.emission.sinks import Received, grpc_sink, http_sink, plain
 from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream, until
-from tests.sidecar_process import RunningSidecar, get, post, running_sidecar, send_json
+from tests.sidecar_process import RunningSidecar, get, one_process, post, running_sidecar, send_json
 from tests.sources.receivers import JSON, call
 from tests.test_sidecar import TOKYO, otlp, otlp_span, play, verdicts
 from tests.wire.otlp_requests import numbered, request_of
@@ -64,11 +64,13 @@ def test_all_signals_go_on_byte_for_byte_over_both_transports() -> None:
             sent = call(int(sidecar.grpc.rsplit(":", 1)[1]), traces, compression=grpc.Compression.Gzip)
             assert sent.code == "OK"
             assert post(sidecar.http, b"\xff\xff", content_type=PROTOBUF, path="/v1/metrics")[0] == 400
-            until(lambda: len(behaviour.got) == 7, "all requests")
-            delivered = sum(counted(sidecar, "forward_requests_total", result="delivered", signal=path[4:]) for path in paths)
+
+            def delivered() -> float:
+                return sum(counted(sidecar, "forward_requests_total", result="delivered", signal=path[4:]) for path in paths)
+
+            until(lambda: delivered() == 7, "the count of all requests")
             assert sidecar.terminate() == 0
     assert sorted(behaviour.bodies) == sorted([*bodies, traces, *[b'{"later": [1.10]}'] * 3])
-    assert delivered == 7
 
 
 @pytest.fixture(params=["grpc", "http"])
@@ -77,6 +79,7 @@ def sink(request: pytest.FixtureRequest) -> Iterator[tuple[Mapping[str, str], Re
         yield forwarding_to(found.endpoint, FORWARD_PROTOCOL=found.protocol), found.received
 
 
+@one_process
 @pytest.mark.parametrize("spans_of_ours", ["true", "false"])
 def test_verdicts_stand_on_the_root_itself_if_asked_for_with_or_without_spans_of_ours(
     sink: tuple[Mapping[str, str], Received], spans_of_ours: str
@@ -103,6 +106,7 @@ def test_verdicts_stand_on_the_root_itself_if_asked_for_with_or_without_spans_of
     assert {str(resource["service.name"]) for resource in received.resources() if "service.name" in resource}
 
 
+@one_process
 def test_roots_that_wait_go_out_at_the_end_with_the_verdicts_of_the_end(sink: tuple[Mapping[str, str], Received]) -> None:
     environ, received = sink
     patient = {f"{PREFIX}FORWARD_ATTACH_TO_ROOT": "true", f"{PREFIX}COMPLETION_DECISION_WAIT_AFTER_ROOT_MAX": "1h"}
@@ -125,7 +129,7 @@ def test_judging_goes_on_while_the_downstream_is_down_and_nothing_is_lost(protoc
         assert {record["label"] for record in verdicts(sidecar, 4)} == {"pass"}
         for number in range(30):
             send_json(sidecar.http, otlp(otlp_span(100 + number, 1)))
-        assert get(sidecar.http, "/readyz")[0] == 200
+        sidecar.until_ready()
         until(lambda: any("tried again" in line for line in sidecar.log), "a log line")
         serve = grpc_downstream if protocol == "grpc" else http_downstream
         with serve(behaviour, port):
@@ -155,13 +159,14 @@ def test_a_full_queue_turns_senders_away_says_so_and_takes_them_again() -> None:
         assert get(sidecar.http, "/livez")[0] == 200
         assert counted(sidecar, "requests_refused_total", reason="forward_queue_full") == 1
         with http_downstream(behaviour, port):
-            until(lambda: get(sidecar.http, "/readyz")[0] == 200, "readiness")
+            sidecar.until_ready()
             assert post(sidecar.http, body, content_type=PROTOBUF)[0] == 200
             until(lambda: len(behaviour.got) == 4, "all requests")
         assert counted(sidecar, "spans_received_total", transport="http/protobuf") == 4  # what is refused has no effect
         assert sidecar.terminate() == 0
 
 
+@one_process
 def test_forwarding_goes_on_while_judging_is_behind_and_no_verdict_is_false() -> None:
     behaviour = Behaviour()
     named = [{"key": "toolcall_eval.criteria", "value": {"stringValue": "tokyo_forecast"}}]

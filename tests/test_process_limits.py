@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import subprocess
 import sys
 
@@ -68,3 +69,38 @@ print(gone() is None)
 def test_garbage_is_collected_seldom_but_collected() -> None:
     said = subprocess.run([sys.executable, "-c", GARBAGE], check=True, capture_output=True, text=True).stdout
     assert said.split() == ["True"] * 5
+
+
+def test_the_collector_is_off_while_parts_are_built_and_on_again_after_a_failure() -> None:
+    def fail() -> None:
+        message = f"no parts, enabled: {gc.isenabled()}"
+        raise ValueError(message)
+
+    with pytest.raises(ValueError, match="no parts, enabled: False"), process_limits.without_collector():
+        fail()
+    assert gc.isenabled()
+
+
+KEPT = """
+import gc
+from otel_toolcall_eval.process_limits import collect_garbage_seldom, keep_what_is_loaded, loading_more, without_collector
+class Ring: pass
+def made():
+    ring = Ring(); ring.self = ring
+    return __import__("weakref").ref(ring)
+with without_collector():
+    loaded = made()
+    keep_what_is_loaded()
+    built = made()
+    collect_garbage_seldom()  # as in a process that is forked here, and never leaves
+    print(gc.isenabled(), loaded() is None, built() is None)
+with loading_more():
+    later = made()
+gc.collect()
+print(gc.isenabled(), later() is None)
+"""
+
+
+def test_garbage_of_loading_stays_and_that_of_building_goes() -> None:
+    said = subprocess.run([sys.executable, "-c", KEPT], check=True, capture_output=True, text=True).stdout
+    assert said.split() == ["True", "False", "True", "True", "False"]

@@ -29,7 +29,7 @@ from otel_toolcall_eval.sources.span_processor import SpanSource
 from otel_toolcall_eval.sources.watching import WatchedTraces
 from otel_toolcall_eval.wiring import EVALUATORS
 from otel_toolcall_eval.worker import Worker
-from tests.fakes import SECOND_NS, ListEmitter, ManualClock
+from tests.fakes import SECOND_NS, ListEmitter, ManualClock, decoded
 from tests.sidecar_process import post
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Rig:
         assert self.worker.flush(TIMEOUT_SECONDS)
         assert self.emitter.reports == []
         self.clock.ns += 10 * SECOND_NS
-        self.worker.offer_spans([], transport="wake-up")
+        self.worker.offer(decoded([]), transport="wake-up")
         assert self.worker.flush(TIMEOUT_SECONDS)
         (report,) = self.emitter.reports
         self.clock.ns += 3600 * SECOND_NS

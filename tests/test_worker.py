@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,12 +15,11 @@ from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
-from otel_toolcall_eval.pipeline import OWN_SCOPE, Pipeline
+from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.wire.decoded import DecodedTraces
-from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
 from otel_toolcall_eval.work_queue import NoFeed, WorkQueue
 from otel_toolcall_eval.worker import TRACES_AT_A_TIME, Worker
-from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, PlainSurvey, span
+from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, PlainSurvey, decoded, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,11 +51,11 @@ def worker(clock: ManualClock, emitter: ListEmitter) -> Iterator[Worker]:
 
 
 def test_due_trace_reaches_the_emitters(worker: Worker, clock: ManualClock, emitter: ListEmitter) -> None:
-    worker.offer_spans([span(1)], transport="test")
+    worker.offer(decoded([span(1)]), transport="test")
     assert worker.flush(TIMEOUT_SECONDS)
     assert emitter.reports == []
     clock.ns = 10 * SECOND_NS
-    worker.offer_spans([], transport="test")  # any wake-up will do
+    worker.offer(decoded([]), transport="test")  # any wake-up will do
     assert worker.flush(TIMEOUT_SECONDS)
     assert [report.trace_id for report in emitter.reports] == [span(1).trace_id]
     assert emitter.flushed == 2
@@ -72,7 +72,7 @@ def test_deadline_wakes_the_worker_by_itself(emitter: ListEmitter) -> None:
     quick = CompletionPolicy(wait_after_root_ns=SECOND_NS // 50)
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, policy=quick), [emitter, Telling()])
     worker.start()
-    worker.offer_spans([span(1)], transport="test")
+    worker.offer(decoded([span(1)]), transport="test")
     assert seen.wait(TIMEOUT_SECONDS)
     assert worker.shutdown(TIMEOUT_SECONDS)
 
@@ -90,7 +90,7 @@ def test_requests_are_taken_in_between_while_many_traces_are_due(clock: ManualCl
         def emit(self, report: TraceReport) -> None:
             super().emit(report)
             if len(self.reports) == 1:
-                judging.offer_spans([span(1, trace=9999, name="waiting")], transport="test")
+                judging.offer(decoded([span(1, trace=9999, name="waiting")]), transport="test")
             if taken[-1] == "waiting":
                 offered.set()
 
@@ -98,10 +98,10 @@ def test_requests_are_taken_in_between_while_many_traces_are_due(clock: ManualCl
     judging = Worker(Pipeline(reader=Reader(), evaluators={}), [emitter], clock=clock)
     judging.start()
     many = 5 * TRACES_AT_A_TIME
-    judging.offer_spans([span(1, trace=number) for number in range(1, many + 1)], transport="test")
+    judging.offer(decoded([span(1, trace=number) for number in range(1, many + 1)]), transport="test")
     assert judging.flush(TIMEOUT_SECONDS)
     clock.ns = 10 * SECOND_NS
-    judging.offer_spans([], transport="test")
+    judging.offer(decoded([]), transport="test")
     assert judging.flush(TIMEOUT_SECONDS)
     assert offered.is_set()  # so it was taken in before the last of them was judged
     assert len(emitter.reports) == many  # a flush that was asked for before they were all judged waits for them
@@ -109,13 +109,13 @@ def test_requests_are_taken_in_between_while_many_traces_are_due(clock: ManualCl
 
 
 def test_shutdown_judges_what_is_open_and_refuses_what_comes_later(worker: Worker, emitter: ListEmitter) -> None:
-    worker.offer_spans([span(1)], transport="test")
+    worker.offer(decoded([span(1)]), transport="test")
     assert worker.shutdown(TIMEOUT_SECONDS)
     assert worker.shutdown(TIMEOUT_SECONDS)
     assert [report.trigger.value for report in emitter.reports] == ["shutdown"]
     assert emitter.stopped == 2
     with pytest.raises(OverloadedError, match="stopping"):
-        worker.offer_spans([span(2)], transport="test")
+        worker.offer(decoded([span(2)]), transport="test")
 
 
 def test_worker_that_never_started_shuts_down(emitter: ListEmitter) -> None:
@@ -135,18 +135,18 @@ def test_full_queue_refuses_whole_requests_and_recovers(emitter: ListEmitter) ->
 
     worker = Worker(Pipeline(reader=Slow(), evaluators={}), [emitter], queue_bytes=3_000)
     worker.start()
-    worker.offer_spans([span(1, size=10_000)], transport="test")  # larger than the queue, taken since it's empty
+    worker.offer(decoded([span(1, size=10_000)]), transport="test")  # larger than the queue, taken since it's empty
     assert held.wait(TIMEOUT_SECONDS)
-    worker.offer_spans([span(2, size=2_000)], transport="test")
+    worker.offer(decoded([span(2, size=2_000)]), transport="test")
     with pytest.raises(OverloadedError) as refused:
-        worker.offer_spans([span(3, size=2_000)], transport="test")
+        worker.offer(decoded([span(3, size=2_000)]), transport="test")
     assert (refused.value.http_status, refused.value.grpc_code, refused.value.retry_after_seconds) == (503, "UNAVAILABLE", 1)
     assert worker.flush(0.0) is False
     assert 2_000 < worker.counts()["toolcall_eval.queue.memory", ()] < 3_000
     release.set()
     assert worker.flush(TIMEOUT_SECONDS)
     assert worker.counts()["toolcall_eval.queue.memory", ()] == 0
-    worker.offer_spans([span(3, size=2_000)], transport="test")
+    worker.offer(decoded([span(3, size=2_000)]), transport="test")
     assert worker.shutdown(TIMEOUT_SECONDS)
     assert sorted(s.span_id[-1] for r in emitter.reports for s in [r.judged_span] if s) == [1]
     counts = worker.counts()
@@ -174,11 +174,10 @@ def test_failing_parts_are_passed_over_counted_and_logged_once_without_their_mes
     worker.start()
     with caplog.at_level(logging.ERROR):
         for number in (1, 2):
-            worker.offer_spans([span(1, trace=9, name="poison")], transport="test")
-            worker.offer_spans([span(1, trace=number)], transport="test")
+            worker.offer(decoded([span(1, trace=9, name="poison")]), transport="test")
+            worker.offer(decoded([span(1, trace=number)]), transport="test")
         worker.shutdown(TIMEOUT_SECONDS)
     assert [report.trace_id[-1] for report in emitter.reports] == [1, 2]
-    assert worker.failures == 5
     assert len(caplog.records) == 3
     assert "secret" not in caplog.text
     assert worker.counts()["toolcall_eval.failures", ()] == 5
@@ -198,11 +197,11 @@ def test_thread_outlives_news_that_can_not_be_read(worker: Worker, clock: Manual
     worker.attach(Feed())
     worker.look()
     assert worker.flush(TIMEOUT_SECONDS)
-    worker.offer_spans([span(1)], transport="test")
+    worker.offer(decoded([span(1)]), transport="test")
     clock.ns = 10 * SECOND_NS
     assert worker.flush(TIMEOUT_SECONDS)
     assert worker.shutdown(TIMEOUT_SECONDS)
-    assert ([report.trace_id for report in emitter.reports], worker.failures) == ([span(1).trace_id], 1)
+    assert ([report.trace_id for report in emitter.reports], worker.counts()["toolcall_eval.failures", ()]) == ([span(1).trace_id], 1)
 
 
 def test_flush_reports_an_emitter_that_could_not_send(clock: ManualClock) -> None:
@@ -223,7 +222,7 @@ def test_requests_that_receivers_turn_away_are_counted_by_reason(worker: Worker)
 
 
 def test_what_waits_is_told_by_the_thread_that_owns_it(worker: Worker, clock: ManualClock) -> None:
-    worker.offer_spans([span(1), span(2, parent=1, tool="a"), span(3, trace=2, parent=9)], transport="test")
+    worker.offer(decoded([span(1), span(2, parent=1, tool="a"), span(3, trace=2, parent=9)]), transport="test")
     clock.ns = 4 * SECOND_NS
     waiting = worker.waiting(limit=10, timeout_seconds=TIMEOUT_SECONDS)
     assert [(t.trace_id[-1], t.state, t.waits_for, t.spans) for t in waiting.open] == [
@@ -265,10 +264,10 @@ def test_trace_that_can_not_be_judged_costs_only_itself(clock: ManualClock, emit
 
     worker = Worker(Pipeline(reader=Reader(), evaluators={}), [emitter], clock=clock)
     worker.start()
-    worker.offer_spans([span(1, trace=1), span(1, trace=2, name="poison"), span(1, trace=3)], transport="test")
+    worker.offer(decoded([span(1, trace=1), span(1, trace=2, name="poison"), span(1, trace=3)]), transport="test")
     worker.shutdown(TIMEOUT_SECONDS)
     assert [report.trace_id[-1] for report in emitter.reports] == [1, 3]
-    assert worker.failures == 1
+    assert worker.counts()["toolcall_eval.failures", ()] == 1
 
 
 def test_service_that_nothing_judges_is_named_once(clock: ManualClock, emitter: ListEmitter, caplog: pytest.LogCaptureFixture) -> None:
@@ -278,7 +277,7 @@ def test_service_that_nothing_judges_is_named_once(clock: ManualClock, emitter: 
     with caplog.at_level(logging.WARNING):
         services: tuple[Value, ...] = ("a", "a", "b", {"not": "text"})
         for number, service in enumerate(services, start=1):
-            worker.offer_spans([span(1, trace=number, resource={"service.name": service})], transport="test")
+            worker.offer(decoded([span(1, trace=number, resource={"service.name": service})]), transport="test")
         worker.shutdown(TIMEOUT_SECONDS)
     assert [record.__dict__["service"] for record in caplog.records] == ["a", "b", "{'not': 'text'}"]
 
@@ -288,7 +287,7 @@ def test_criteria_that_a_trace_asks_for_and_nobody_loaded_are_named_once(clock: 
     worker.start()
     with caplog.at_level(logging.WARNING):
         for number in (1, 2):
-            worker.offer_spans([span(1, trace=number, attributes={"toolcall_eval.criteria": "refund_polcy"})], transport="test")
+            worker.offer(decoded([span(1, trace=number, attributes={"toolcall_eval.criteria": "refund_polcy"})]), transport="test")
         worker.shutdown(TIMEOUT_SECONDS)
     assert [record.__dict__["asked_for"] for record in caplog.records] == ["refund_polcy"]
 
@@ -297,28 +296,28 @@ def test_flush_does_not_wait_for_a_thread_that_is_gone(worker: Worker) -> None:
     worker.shutdown(TIMEOUT_SECONDS)
     assert worker.flush(TIMEOUT_SECONDS) is True
     never_started = Worker(Pipeline(reader=PlainReader(), evaluators={}), [])
-    never_started.offer_spans([], transport="test")
+    never_started.offer(decoded([]), transport="test")
     assert never_started.flush(TIMEOUT_SECONDS) is False
 
 
 def test_child_process_begins_anew(worker: Worker, emitter: ListEmitter) -> None:
-    worker.offer_spans([span(1)], transport="test")
+    worker.offer(decoded([span(1)]), transport="test")
     assert worker.flush(TIMEOUT_SECONDS)
     worker.restart_in_child(Pipeline(reader=PlainReader(), evaluators={}))
-    worker.offer_spans([span(1, trace=2)], transport="test")
+    worker.offer(decoded([span(1, trace=2)]), transport="test")
     assert worker.shutdown(TIMEOUT_SECONDS)
     assert [report.trace_id[-1] for report in emitter.reports] == [2]
 
 
 def test_what_is_shed_is_noted_beyond_the_bound_in_one_item_for_each_transport_and_counted() -> None:
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], queue_bytes=1)
-    worker.offer_spans([span(1)], transport="grpc")
+    worker.offer(decoded([span(1)]), transport="grpc")
     with pytest.raises(OverloadedError):
-        worker.offer_spans([span(2)], transport="grpc")
+        worker.offer(decoded([span(2)]), transport="grpc")
     for number in range(3):
-        decoded = DecodedTraces(spans=(span(number + 2), span(9, scope=OWN_SCOPE)), rejected_by={"end": 1})
-        assert worker.shed(decoded, transport="grpc")
-    assert worker.shed_logs(DecodedLogs(received=4), transport="http/json")
+        shed = Shed(transport="grpc", trace_ids={span(number + 2).trace_id}, spans=1, rejected=Counter(end=1))
+        assert worker.shed(shed)
+    assert worker.shed(Shed(transport="http/json", trace_ids=set(), records=4))
     worker.start()
     assert worker.flush(TIMEOUT_SECONDS)
     counts = worker.counts()
@@ -328,7 +327,7 @@ def test_what_is_shed_is_noted_beyond_the_bound_in_one_item_for_each_transport_a
     assert counts["toolcall_eval.spans.rejected", (*grpc, ("reason", "end"))] == 3
     assert counts["toolcall_eval.log_records.received", (("transport", "http/json"),)] == 4
     assert worker.shutdown(TIMEOUT_SECONDS)
-    assert not worker.shed(decoded, transport="grpc")
+    assert not worker.shed(shed)
 
 
 def test_notes_of_what_is_shed_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,12 +354,12 @@ def test_senders_wait_for_their_answer_while_verdicts_are_behind_and_not_after(c
         assert worker.flush(TIMEOUT_SECONDS)
         return 0.0 if receipt is None else receipt.seconds
 
-    assert offer(1, 5_000) == 0.0  # nothing is known yet
+    assert offer(1, 1_000) == 0.0  # nothing is known yet
     clock.ns = 10 * SECOND_NS
-    assert offer(5_001, 1) == 0.0  # the first are judged, 10 ms each
-    assert offer(5_002, 30) == pytest.approx(0.2, abs=0.15)
+    assert offer(1_001, 1) == 0.0  # the first are judged, 10 ms each, half of the spans of which the costs are supposed
+    assert offer(1_002, 30) == pytest.approx(0.2, abs=0.15)
     clock.ns = 1_000 * SECOND_NS
-    assert offer(5_032, 1) == 0.0
+    assert offer(1_032, 1) == 0.0
     assert worker.shutdown(TIMEOUT_SECONDS)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.assembly.compressing import Compressors
+
 if TYPE_CHECKING:
     from otel_toolcall_eval.assembly.open_trace import OpenTrace
 
@@ -25,6 +27,7 @@ class Memory:
         self.size_bytes = 0
         self._limit = warm_limit_bytes
         self._warm_bytes = 0
+        self._compressors = Compressors()
         self._warm: dict[int, tuple[OpenTrace, int]] = {}  # by identity, least recently touched first, each with its size then
 
     def take_on(self, trace: OpenTrace) -> None:
@@ -55,7 +58,7 @@ class Memory:
             trace, _ = next(iter(self._warm.values()))
             self._drop(trace)
             before = trace.size_bytes
-            trace.pack()
+            trace.pack(self._compressors)
             self.changed(trace, before)
 
     def clear(self) -> None:

@@ -13,6 +13,7 @@ from otel_toolcall_eval.model.trace import Trace, Trigger
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from otel_toolcall_eval.assembly.compressing import Compressors
     from otel_toolcall_eval.assembly.span_kinds import SpanKinds
     from otel_toolcall_eval.assembly.units import PendingAgents
     from otel_toolcall_eval.model.trace import Span
@@ -122,12 +123,12 @@ class OpenTrace:
         """Return the number of spans."""
         return len(self._spans) if self._packed is None else self._packed.number
 
-    def pack(self) -> None:
+    def pack(self, compressors: Compressors) -> None:
         """Take less memory until the next span comes; what can't be packed, or would take no less, stays as it is."""
-        if self._packed is not None:
+        if self._packed is not None or not self._spans:
             return
         try:
-            packed = PackedSpans(self.trace_id, self._spans)
+            packed = PackedSpans(self.trace_id, self._spans, compressors)
         except ValueError:  # a value of a type that no decoder of ours makes
             return
         size_bytes = TRACE_BYTES + packed.size_bytes
@@ -215,8 +216,8 @@ class OpenTrace:
             self.root_ns = self.last_ns
         self._spans[span.span_id] = span
         self.size_bytes += SPAN_SLOT_BYTES + span.size_bytes
-        if self._awaited is not None:
-            self._awaited.pop(span.span_id, None)
+        if self._awaited and span.span_id in self._awaited:
+            del self._awaited[span.span_id]
         self._await_parent(span, is_root=is_root)
 
     def _await_parent(self, span: Span, *, is_root: bool) -> None:
@@ -248,18 +249,25 @@ def judged_root(spans: Iterable[Span], is_root: Callable[[Span], bool] = by_pare
     (parents in a ring) the earliest of all.
     """
     spans = tuple(spans)
+    found: Span | None = None
+    for span in spans:  # nearly every trace has one without a parent: no tuple is made of each span then
+        if span.parent_span_id is None and (found is None or _is_before(span, found)):
+            found = span
+    if found is not None:
+        return found
     ids = {span.span_id for span in spans}
 
     def rank(span: Span) -> tuple[int, int, bytes]:
-        if span.parent_span_id is None:
-            kind = 0
-        elif is_root(span):
-            kind = 1
-        else:
-            kind = 2 if span.parent_span_id not in ids else 3
-        return kind, span.start_unix_ns, span.span_id
+        is_top = span.parent_span_id not in ids
+        return 1 if is_root(span) else 2 if is_top else 3, span.start_unix_ns, span.span_id
 
     return min(spans, key=rank, default=None)
+
+
+def _is_before(span: Span, other: Span) -> bool:
+    """Tell whether a span is the earlier one; of two that start together, the one with the lower ID."""
+    start, other_start = span.start_unix_ns, other.start_unix_ns
+    return start < other_start or (start == other_start and span.span_id < other.span_id)
 
 
 def _precedence(span: Span) -> tuple[int, int, str]:

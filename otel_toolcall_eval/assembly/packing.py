@@ -1,10 +1,10 @@
-"""Keeps the spans of a trace that waits in a fifth of their memory.
+"""Keeps the spans of a trace that waits in a fifth of their memory, or less.
 
 A trace waits ten seconds for its last spans and up to five minutes for its root, and nobody looks at its spans meanwhile. As
-objects ten spans take 6 to 9 KB; marshalled and compressed, 1 to 2 KB.
+objects ten spans take 6 to 12 KB; marshalled and compressed, 0.5 to 2 KB.
 Choice: ``marshal``, which writes exactly the types that a span's values have and is three times as fast as ``pickle``; it reads
-only what it wrote a moment ago in the same process. Then zlib at its fastest level: keys and names recur within a trace.
-Cost: 2 us a span to pack, 2 us to unpack (CPython 3.11, quiet core), paid only when memory is short; see ``warm``.
+only what it wrote a moment ago in the same process. Then zlib at its fastest level; see ``compressing``.
+Cost: under a flood most traces are packed once they are decided, so this is a part of what a trace costs.
 
 ``SpanWriter`` and ``SpanReader`` do the same for bytes that outlive the process: with resources and scopes, and uncompressed, since
 the disk has more room than the core has time. ``marshal`` may crash on damaged bytes, so whoever reads them holds a checksum first.
@@ -13,10 +13,10 @@ the disk has more room than the core has time. ``marshal`` may crash on damaged 
 from __future__ import annotations
 
 import marshal
-import zlib
 from sys import getsizeof
 from typing import TYPE_CHECKING, TypeAlias, cast
 
+from otel_toolcall_eval.assembly.compressing import Compressors, expanded
 from otel_toolcall_eval.model.span_draft import SpanDraft
 from otel_toolcall_eval.model.trace import STATUS_CODES, Resource, Scope, SpanEvent
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.model.trace import Attributes, Span
 
-_FASTEST = 1
-_RAW = -13  # a window of 8 KB; no header and no checksum: the bytes never leave this process
-_MEMORY = 5
+_KIND_CHARS = 200  # of a service's name, which may be megabytes and is kept
 
 FORMAT = 4
 """Version of ``marshal``'s format that is written; later Pythons read it, too."""
@@ -41,15 +39,14 @@ _Row: TypeAlias = "tuple[bytes, bytes | None, str, int, int, int, int, int, str,
 class PackedSpans:
     """Spans of one trace, equal to the originals when they are unpacked."""
 
-    __slots__ = ("_blob", "_shared", "_trace_id", "number", "size_bytes")
+    __slots__ = ("_blob", "_shared", "_shown", "_trace_id", "number", "size_bytes")
 
-    def __init__(self, trace_id: bytes, spans: Mapping[bytes, Span]) -> None:
-        """Pack spans; raises ValueError if a value is of a type that no decoder makes."""
+    def __init__(self, trace_id: bytes, spans: Mapping[bytes, Span], compressors: Compressors) -> None:
+        """Pack spans, of which there is one at least; raises ValueError if a value is of a type that no decoder makes."""
         places: dict[int, int] = {}
         shared: list[Resource | Scope] = []
         rows = [_row(span, _place(span.resource, places, shared), _place(span.scope, places, shared)) for span in spans.values()]
-        packer = zlib.compressobj(_FASTEST, zlib.DEFLATED, _RAW, _MEMORY)
-        self._blob = packer.compress(marshal.dumps(rows)) + packer.flush()
+        self._blob, self._shown = compressors.compress(marshal.dumps(rows), kind=_kind_of(spans))
         self._shared = tuple(shared)
         self._trace_id = trace_id
         self.number = len(rows)
@@ -57,8 +54,14 @@ class PackedSpans:
 
     def unpack(self) -> dict[bytes, Span]:
         """Return the spans by ID, in the order in which they were packed."""
-        rows: Iterable[_Row] = marshal.loads(zlib.decompress(self._blob, _RAW))  # noqa: S302 - our own bytes of a moment ago
+        rows: Iterable[_Row] = marshal.loads(expanded(self._blob, self._shown))  # noqa: S302 - our own bytes of a moment ago
         return {row[0]: _span(self._trace_id, row, self._shared) for row in rows}
+
+
+def _kind_of(spans: Mapping[bytes, Span]) -> str:
+    """Return what traces have in common that are alike: the service that tells of them."""
+    name = next(iter(spans.values())).resource.attributes.get("service.name")
+    return name[:_KIND_CHARS] if isinstance(name, str) else ""
 
 
 def _place(thing: Resource | Scope, places: dict[int, int], shared: list[Resource | Scope]) -> int:
@@ -81,7 +84,7 @@ def _row(span: Span, resource: int, scope: int) -> _Row:
         span.kind,
         int(span.status),
         span.status_message,
-        dict(span.attributes),
+        span.attributes if type(span.attributes) is dict else dict(span.attributes),
         tuple((event.name, event.time_unix_ns, dict(event.attributes)) for event in span.events),
         span.dropped_attributes,
         resource,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from otel_toolcall_eval.cli.output import console
 from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.process_limits import without_collector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +36,14 @@ class _Parser(argparse.ArgumentParser):
         raise SettingsError(where="command line", what=message, fix=f"see {self.prog} --help")
 
 
+class _Version(argparse.Action):
+    """Writes our version, which is looked up when it is asked for: it stands in a file that takes 10 ms to find and read."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(f"{PROGRAM} {_version()}")  # noqa: T201 - the command line's own output
+        parser.exit()
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line. Each command's module is imported when it runs, so that --help is instant."""
     parser = _Parser(
@@ -43,7 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {_version()}")
+    parser.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="show program's version number and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     _serve(commands)
     _evaluate(commands)
@@ -65,7 +74,8 @@ def run(arguments: Sequence[str]) -> int:
     parsed = build_parser().parse_args(arguments)
     if getattr(parsed, "format", None) == "table":
         console()  # says in words that rich is missing, before any work is done
-    command = import_module(f"otel_toolcall_eval.cli.{parsed.module}")
+    with without_collector():
+        command = import_module(f"otel_toolcall_eval.cli.{parsed.module}")
     code: int = command.run(parsed)
     return code
 
@@ -101,6 +111,7 @@ def _serve(commands: Commands[_Parser]) -> None:
     parser.add_argument("--http", metavar="HOST:PORT", help="listen for OTLP/HTTP here (default 127.0.0.1:4318)")
     parser.add_argument("--control", metavar="HOST:PORT", help="bind criteria to traces by their IDs here (default off)")
     parser.add_argument("--insecure", action="store_true", help="allow listening beyond this machine without TLS and token")
+    parser.add_argument("--workers", metavar="N", help="judge in so many processes (default 1)")
     parser.add_argument("--verdicts", choices=("off", "text", "json"), default="off", help="also write each verdict to standard output")
 
 

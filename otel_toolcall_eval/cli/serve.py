@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.endpoint import without_credentials
 from otel_toolcall_eval.errors import Problem, SettingsError
-from otel_toolcall_eval.process_limits import collect_garbage_seldom, raise_file_limit, return_large_blocks
+from otel_toolcall_eval.process_limits import (
+    collect_garbage_seldom,
+    keep_what_is_loaded,
+    loading_more,
+    raise_file_limit,
+    return_large_blocks,
+    without_collector,
+)
 from otel_toolcall_eval.settings.environment import PREFIX
 from otel_toolcall_eval.settings.service import LogFormat, Profile, load_settings
-from otel_toolcall_eval.sidecar import Sidecar
+from otel_toolcall_eval.sidecar import Sidecar, load_parts
 from otel_toolcall_eval.wiring import build_console, own_version, with_criteria
 
 if TYPE_CHECKING:
@@ -27,27 +34,43 @@ if TYPE_CHECKING:
 VARIABLES = {
     **{f"--{name}": f"{PREFIX}LISTEN_{name.upper()}_ADDRESS" for name in ("grpc", "http", "control")},
     "--insecure": f"{PREFIX}LISTEN_INSECURE",
+    "--workers": f"{PREFIX}WORKERS",
 }
 SHOWN_SETS = 6
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal; 0, and a log line if something could not be judged or sent in time."""
-    settings = _settings(arguments)
-    _configure_logging(settings)
-    raise_file_limit()
-    return_large_blocks()
-    sidecar = Sidecar(settings, console=build_console(arguments.verdicts, settings))
-    collect_garbage_seldom()
+    """Serve until a signal; 0, and a log line if something could not be judged or sent in time. 1 if a process that judges was lost."""
+    with without_collector():
+        settings = _settings(arguments)
+        _configure_logging(settings)
+        raise_file_limit()
+        return_large_blocks()
+        load_parts()
+        keep_what_is_loaded()
+        sidecar = Sidecar(settings, console=build_console(arguments.verdicts, settings), loading=loading_more)
+        collect_garbage_seldom()
     with sidecar.signals():
         sidecar.start()
-        _tell(sidecar, arguments.verdicts)
+        try:
+            _tell(sidecar, arguments.verdicts)
+        except BaseException:  # standard output is closed, say
+            sidecar.stop(timeout_seconds=1.0)
+            raise
         done = sidecar.run()
-    if not done:
-        logging.getLogger(__name__).error(
-            "ended before everything was judged and sent; see the lines above, check the endpoints, or raise completion.shutdown_timeout"
-        )
-    return 0  # supervisors take another code for a crash, and would start us again
+    if not done and not sidecar.lost:
+        logging.getLogger(__name__).error("ended before everything was judged and sent%s", _left(sidecar))
+    return 1 if sidecar.lost else 0  # supervisors take another code for a crash, and start us again
+
+
+def _left(sidecar: Sidecar) -> str:
+    """Return what was left when the time for ending was over, and what would help."""
+    if not sidecar.unjudged:
+        return "; see the lines above, check the endpoints, or raise completion.shutdown_timeout"
+    left = f": {sidecar.unjudged} traces were left open"
+    if sidecar.settings.journal.path is not None:
+        return f"{left}, which the next start judges"
+    return f"{left}; raise completion.shutdown_timeout, or set journal.path, so that the next start judges them"
 
 
 def _tell(sidecar: Sidecar, verdicts: str) -> None:
@@ -91,7 +114,8 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
         *(f"  control   {request} binds criteria to a trace" for request in control),
         *([f"  reached   by every name and address of this machine: {', '.join(everywhere)}"] if everywhere else []),
         f"  criteria  {len(sets)} from {where}: {names}" if sets else "  criteria  none: every trace will be counted as unbound",
-        f"  judges    a trace {wait:g} s after its root span and its last span",
+        f"  judges    a trace {wait:g} s after its root span and its last span"
+        + (f", in {settings.workers} processes" if settings.workers > 1 else ""),
         f"  scores    {url}/metrics" + (f"; OTLP to {', '.join(shown)}" if shown else "; not sent by OTLP"),
     ]
     if forward is not None:
@@ -117,6 +141,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         "--http": arguments.http,
         "--control": arguments.control,
         "--insecure": "true" if arguments.insecure else None,
+        "--workers": arguments.workers,
     }
     environ = {**os.environ, **{VARIABLES[option]: value for option, value in given.items() if value is not None}}
     try:

@@ -1,7 +1,8 @@
 """The sidecar's own aggregation of metrics: cells that are added to under one lock.
 
 The SDK cleans and hashes an attribute set at every call, 11 us each; a verdict set of four evaluators makes some twenty calls, more than
-all the rest of judging it. Here the set is looked up once and a call costs 0.5 us. ``collection`` makes of it what exporters take.
+all the rest of judging it. Here the set is looked up once and a call costs 0.5 us; of what is recorded together time and again (a
+``Bundle``) it is only counted how often, and a reader puts it into the cells. ``collection`` makes of it what exporters take.
 Left out, since the sidecar has no use for them: views, exponential histograms, gauges that are set.
 """
 
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.emission.instrument import Instrument
     from otel_toolcall_eval.emission.metrics import CountSource
-    from otel_toolcall_eval.emission.recording import Cell, Occasion
+    from otel_toolcall_eval.emission.recording import Bundle, Cell, Occasion
 
 MAX_CELLS: Final = 10_000
 """Attribute sets of one instrument; one more stands for all others. Prometheus copes with so many series of one target, and the names in
 them are bounded one by one besides."""
+
+_MOST_NOTED: Final = 256  # bundles that wait for a reader: 2 ms of work, if there is none for hours
 
 _NO_EXTREMES: Final = (float("inf"), float("-inf"))
 
@@ -57,6 +60,11 @@ class _Counted:
         self._value += value
         if occasion is not None:
             self._exemplar = value, occasion
+
+    def settle(self, value: float, occasion: Occasion | None, times: int) -> None:
+        """Record what was so many times, the last on this occasion; under the lock."""
+        self._value += value * times
+        self._exemplar = _newer(self._exemplar, value, occasion)
 
     def state(self, *, take_extremes: bool) -> State:  # noqa: ARG002 - a counter has none
         """Return what is held; under the lock."""
@@ -92,6 +100,16 @@ class _Distributed:
         if occasion is not None:
             self._exemplars[place] = value, occasion
 
+    def settle(self, value: float, occasion: Occasion | None, times: int) -> None:
+        """Record what was so many times, the last on this occasion; under the lock."""
+        place = bisect_left(self._bounds, value)
+        exemplar = _newer(self._exemplars.get(place), value, occasion)
+        self.add(value, None)
+        self._counts[place] += times - 1
+        self._total += value * (times - 1)
+        if exemplar is not None:
+            self._exemplars[place] = exemplar
+
     def state(self, *, take_extremes: bool) -> State:
         """Return what is held, and begin anew with the least and the greatest value if they are taken; under the lock."""
         exemplars = tuple(self._exemplars.values())
@@ -99,6 +117,16 @@ class _Distributed:
         if take_extremes:
             self._low, self._high = _NO_EXTREMES
         return state
+
+
+def _newer(known: tuple[float, Occasion] | None, value: float, occasion: Occasion | None) -> tuple[float, Occasion] | None:
+    """Return the exemplar that is to stand: what was only counted may be older than what was recorded since.
+
+    By the order in which they came, since the clock may be set back.
+    """
+    if occasion is None or (known is not None and known[1].order > occasion.order):
+        return known
+    return value, occasion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +171,8 @@ class Aggregator:
         self._lock = Lock()
         self._cells: dict[str, dict[Key, _Counted | _Distributed]] = {item.name: {} for item in RECORDED}
         self._overflows: dict[str, _Counted | _Distributed] = {}
+        self._noted: list[Bundle] = []  # those that are not in the cells yet
+        self._recorded = 0
         self.source: CountSource | None = None
 
     def cell(self, instrument: Instrument, attributes: Mapping[str, str]) -> Cell:
@@ -159,11 +189,28 @@ class Aggregator:
                     found = self._overflows[instrument.name] = self._new(instrument)
             return found
 
-    def record_all(self, values: Sequence[tuple[Cell, float]], occasion: Occasion) -> None:
+    def record_all(self, values: Sequence[tuple[Cell, float]], bundles: Sequence[Bundle], occasion: Occasion) -> None:
         """Record values of our cells, all at one moment for who reads them."""
         with self._lock:
+            self._recorded += 1
+            occasion.order = self._recorded
             for cell, value in values:
                 cell.add(value, occasion)  # type: ignore[attr-defined] # ours, as the recorder that made it is
+            if len(self._noted) >= _MOST_NOTED:
+                self._settle()
+            for bundle in bundles:
+                if not bundle.times:
+                    self._noted.append(bundle)
+                bundle.times += 1
+                bundle.occasion = occasion
+
+    def _settle(self) -> None:
+        """Put into the cells what was only noted; under the lock."""
+        for bundle in self._noted:
+            for cell, value in bundle.values:
+                cell.settle(value, bundle.occasion, bundle.times)  # type: ignore[attr-defined] # as above
+            bundle.times, bundle.occasion = 0, None
+        self._noted.clear()
 
     def _new(self, instrument: Instrument) -> _Counted | _Distributed:
         return _Distributed(self._lock, instrument.bounds) if instrument.kind is Kind.HISTOGRAM else _Counted(self._lock)
@@ -175,6 +222,7 @@ class Aggregator:
         the other reader, does not show them.
         """
         with self._lock:
+            self._settle()
             found: dict[str, list[tuple[Key | None, State]]] = {
                 name: [(key, cell.state(take_extremes=take_extremes)) for key, cell in cells.items()] for name, cells in self._cells.items()
             }

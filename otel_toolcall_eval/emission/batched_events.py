@@ -239,7 +239,7 @@ def _joined(tag: bytes, shared: bytes, own: list[bytes]) -> bytes:
 def span_id_of(report: TraceReport) -> bytes:
     """Return the ID of our span in the judged trace: 8 bytes, the same whenever the same report is emitted."""
     evaluation_id = report.verdicts[0].evaluation_id.encode(errors="surrogatepass")
-    return hashlib.sha256(evaluation_id, usedforsecurity=False).digest()[:_SPAN_ID_BYTES]
+    return hashlib.blake2b(evaluation_id, digest_size=_SPAN_ID_BYTES, usedforsecurity=False).digest()
 
 
 class _Batch:

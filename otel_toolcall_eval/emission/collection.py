@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from opentelemetry.sdk.metrics import Exemplar
@@ -20,6 +19,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 
 from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.emission.export_plan import Temporality
 from otel_toolcall_eval.emission.instrument import Kind
 from otel_toolcall_eval.emission.recording import OBSERVED, RECORDED
 
@@ -36,31 +36,15 @@ OVERFLOW: Final[Mapping[str, str | bool]] = {"otel.metric.overflow": True}
 Attributes: TypeAlias = "Mapping[str, str | bool]"
 
 
-class Temporality(StrEnum):
-    """Since when exported sums count; the words of ``OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE``."""
-
-    CUMULATIVE = "cumulative"  # since the start
-    DELTA = "delta"  # since the last export
-    LOWMEMORY = "lowmemory"  # as delta, but what is observed counts since the start
-
-    @property
-    def of_recorded(self) -> AggregationTemporality:
-        """Return that of what is recorded."""
-        return AggregationTemporality.CUMULATIVE if self is Temporality.CUMULATIVE else AggregationTemporality.DELTA
-
-    @property
-    def of_observed(self) -> AggregationTemporality:
-        """Return that of what is observed and only grows."""
-        return AggregationTemporality.DELTA if self is Temporality.DELTA else AggregationTemporality.CUMULATIVE
-
-
 class Collection:
     """One reader's view of an aggregator. ``collect`` belongs to one thread at a time."""
 
     def __init__(self, aggregator: Aggregator, temporality: Temporality = Temporality.CUMULATIVE) -> None:
         """Begin: with delta temporality the first collection counts since the aggregator's start."""
         self._aggregator = aggregator
-        self._temporality = temporality
+        cumulative, delta = AggregationTemporality.CUMULATIVE, AggregationTemporality.DELTA
+        self._of_recorded = cumulative if temporality is Temporality.CUMULATIVE else delta
+        self._of_observed = delta if temporality is Temporality.DELTA else cumulative  # of what only grows
         self._last_unix_ns = aggregator.began_unix_ns
         self._states: dict[tuple[str, Key | None], State] = {}
         self._observed: Mapping[tuple[str, Key], float] = {}
@@ -80,7 +64,7 @@ class Collection:
         return MetricsData(resource_metrics=[ResourceMetrics(resource=aggregator.resource, scope_metrics=[scoped], schema_url="")])
 
     def _recorded(self, now_unix_ns: int) -> list[Metric]:
-        delta = self._temporality.of_recorded is AggregationTemporality.DELTA
+        delta = self._of_recorded is AggregationTemporality.DELTA
         start = self._last_unix_ns if delta else self._aggregator.began_unix_ns
         states, metrics = self._aggregator.states(take_extremes=delta), []
         for instrument in RECORDED:
@@ -96,7 +80,7 @@ class Collection:
                 exemplars = [_exemplar(value, occasion) for value, occasion in state.exemplars if self._is_shown(occasion, delta=delta)]
                 points.append(_point(instrument, OVERFLOW if key is None else dict(key), shown, (start, now_unix_ns), exemplars))
             if points:
-                metrics.append(_metric(instrument, points, self._temporality.of_recorded))
+                metrics.append(_metric(instrument, points, self._of_recorded))
         return metrics
 
     def _is_shown(self, occasion: Occasion, *, delta: bool) -> bool:
@@ -108,7 +92,7 @@ class Collection:
         metrics = []
         for instrument in OBSERVED:
             grows = instrument.kind is Kind.OBSERVABLE_COUNTER
-            temporality = self._temporality.of_observed if grows else AggregationTemporality.CUMULATIVE
+            temporality = self._of_observed if grows else AggregationTemporality.CUMULATIVE
             delta = temporality is AggregationTemporality.DELTA
             start = self._last_unix_ns if delta else self._aggregator.began_unix_ns
             points: list[NumberDataPoint | HistogramDataPoint] = [

@@ -136,7 +136,7 @@ def _values(attributes: EventAttributes) -> Attributes:
 def time_of(report: TraceReport) -> int:
     """Return when the judged span ended, which is when its events happen."""
     ended = 0 if report.judged_span is None else report.judged_span.end_unix_ns
-    return min(max(ended, 0), _LATEST_UNIX_NS)
+    return ended if 0 <= ended <= _LATEST_UNIX_NS else min(max(ended, 0), _LATEST_UNIX_NS)
 
 
 def _emit_logs(logger: Logger, attributes: Sequence[EventAttributes], context: Context, now_unix_ns: int) -> None:

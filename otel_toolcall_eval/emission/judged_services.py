@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.emission.vocabulary import Vocabulary
     from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.model.trace import Resource
 
     CountKey = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -33,16 +34,21 @@ class JudgedServices:
         self._vocabulary = vocabulary
         self._versions: set[tuple[str, str]] = set()
         self._latest: Mapping[str, str | None] = {}  # replaced, never changed, so that any thread reads one moment's
+        self._noted: Resource | None = None  # the last one: spans of a request share theirs
 
     def note(self, report: TraceReport) -> None:
         """Note the service of a judged trace; one that tells no version leaves the one that is known."""
-        told = service_of(report)
-        if told is None or report.judged_span is None:
+        span = report.judged_span
+        if span is None or span.resource is self._noted:
             return
+        told = service_of(report)
+        if told is None:
+            return
+        self._noted = span.resource
         name = self._vocabulary.admit(told)
         if name == names.OTHER:  # has as many versions as services
             return
-        version, known = _text(report.judged_span.resource.attributes.get("service.version")), self._latest.get(name)
+        version, known = _text(span.resource.attributes.get("service.version")), self._latest.get(name)
         latest = known if version is None else self._admit(name, version)
         if latest != known or name not in self._latest:
             self._latest = {**self._latest, name: latest}

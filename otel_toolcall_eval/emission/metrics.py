@@ -19,7 +19,8 @@ from otel_toolcall_eval.emission.forward_names import FORWARD_DELAY
 from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind
 from otel_toolcall_eval.emission.judged_services import JudgedServices, service_of
 from otel_toolcall_eval.emission.judged_span import maker_of_context
-from otel_toolcall_eval.emission.recording import OBSERVED, Occasion
+from otel_toolcall_eval.emission.recording import OBSERVED, Bundle, Occasion
+from otel_toolcall_eval.emission.shapes import labels_of, shape_of
 from otel_toolcall_eval.emission.vocabulary import Vocabulary
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
@@ -30,13 +31,15 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider
 
     from otel_toolcall_eval.emission.recording import Cell, Recorder
-    from otel_toolcall_eval.model.score import TraceReport, Verdict
+    from otel_toolcall_eval.emission.shapes import Shape
+    from otel_toolcall_eval.model.score import ExpectationOutcome, TraceReport, Verdict
 
     CountKey = tuple[str, tuple[tuple[str, str], ...]]
 
 _EVICTIONS: Final = frozenset({Trigger.EVICTION, Trigger.MEMORY})
 _REMEMBERED_TRACES: Final = 10_000  # about 5 MB; late spans come within a minute or so
 _REMEMBERED_CELLS: Final = 20_000
+_REMEMBERED_VALUES: Final = 40_000  # of bundles; some 100 bytes each
 _UNKNOWN: Final = "unknown"
 _EVALUATOR_FAILED: Final = "evaluator_failed"  # a fault of ours, beside the closed set of Doubt
 
@@ -58,7 +61,9 @@ class CountSource(Protocol):
 class MetricsEmitter:
     """Records reports as metrics. All methods but ``counts``, ``passed_on``, ``flush`` and ``shutdown`` belong to one thread, the worker's.
 
-    Cost: a value in a cell for each score, verdict and expectation, and three for each trace, all in one call; see ``recording``.
+    Cost: a value in a cell for each score, verdict and expectation, and two for each trace, all in one call; see ``recording``. For a
+    trace's fate, and a verdict whose expectations are all met, which most are, it is one look-up: what it records is what the one before
+    it recorded.
     """
 
     def __init__(self, recorder: Recorder, *, judged_span_is_remote: bool = True, flush: Callable[[], object] | None = None) -> None:
@@ -72,27 +77,30 @@ class MetricsEmitter:
         self._recorder = recorder
         self._is_remote = judged_span_is_remote
         self._cells: dict[tuple[str | None, ...], Cell] = {}
+        # With the outcomes beside each, so that their id, which stands in the key, can't be given to others.
+        self._bundles: dict[Shape, tuple[Bundle, Sequence[ExpectationOutcome]]] = {}
+        self._bundled_values = 0
         self._vocabularies: dict[tuple[str, bool], Vocabulary] = {}
         self._services = JudgedServices(self._vocabulary(names.SCORE, names.JUDGED_SERVICE))
-        self._labels: OrderedDict[bytes, dict[tuple[str, str], Label]] = OrderedDict()
+        self._labels: OrderedDict[bytes, list[tuple[str, str, Label]]] = OrderedDict()
         self._flusher = Flusher([flush] if flush else [])
 
     def emit(self, report: TraceReport) -> None:
         """Record a report. What an earlier revision of it recorded is not recorded again; see ``toolcall_eval.revisions``."""
         found: list[tuple[Cell, float]] = []
-        if report.revision == 0:
-            self._trace(report, found)
-        if not report.unbound:
+        bundles: list[Bundle] = []
+        service, is_first = service_of(report), report.revision == 0
+        if is_first:
+            self._trace(report, service, found, bundles)
+        if report.verdicts:
             self._services.note(report)
         earlier = self._remember(report)
-        service = service_of(report)
         for verdict in report.verdicts:
-            key = (verdict.criteria, verdict.evaluator)
-            if report.revision == 0 or (earlier is not None and key not in earlier):
-                self._verdict(report, verdict, service, found)
+            if is_first or (earlier is not None and (verdict.criteria, verdict.evaluator) not in earlier):
+                self._verdict(report, verdict, service, found, bundles)
             else:
-                self._revision(verdict, earlier[key] if earlier is not None else None)
-        self._recorder.record_all(found, Occasion(maker_of_context(report, is_remote=self._is_remote), time.time_ns()))
+                self._revision(verdict, None if earlier is None else earlier[verdict.criteria, verdict.evaluator])
+        self._recorder.record_all(found, bundles, Occasion(maker_of_context(report, is_remote=self._is_remote), time.time_ns()))
 
     def counts(self) -> Mapping[CountKey, int]:
         """Return ``toolcall_eval.service.info``, for whoever observes. Any thread."""
@@ -116,18 +124,51 @@ class MetricsEmitter:
         A flush here would take all the time that there is if the collector is dead, and leave none for the others.
         """
 
-    def _trace(self, report: TraceReport, found: list[tuple[Cell, float]]) -> None:
-        fate = report.trigger, report.completeness
-        found.append((self._cell(names.TRACES_DECIDED, *fate), 1))
-        if report.trigger in _EVICTIONS:
-            found.append((self._cell(names.TRACES_EVICTED, *fate), 1))
-        found.append((self._cell(names.DECISION_DELAY), report.decided_after_ns / 1e9))
-        if report.unbound:
-            found.append((self._cell(names.TRACES_UNBOUND, *fate, service_of(report)), 1))
+    def _trace(self, report: TraceReport, service: str | None, found: list[tuple[Cell, float]], bundles: list[Bundle]) -> None:
+        """Find what a trace records, whatever its verdicts are."""
+        fate, unbound = (report.trigger, report.completeness), report.unbound
+        key = (*fate, service) if unbound else fate
+        known = self._bundles.get(key)
+        if known is None:
+            values = [(self._cell(names.TRACES_DECIDED, *fate), 1.0)]
+            if report.trigger in _EVICTIONS:
+                values.append((self._cell(names.TRACES_EVICTED, *fate), 1))
+            if unbound:
+                values.append((self._cell(names.TRACES_UNBOUND, *fate, service), 1))
+            found += values
+            self._keep(key, values, (), service if unbound else None)
         else:
+            bundles.append(known[0])
+        found.append((self._cell(names.DECISION_DELAY), report.decided_after_ns / 1e9))
+        if not unbound:
             found.append((self._cell(names.EVALUATION_DURATION), report.evaluation_seconds))
 
-    def _verdict(self, report: TraceReport, verdict: Verdict, service: str | None, found: list[tuple[Cell, float]]) -> None:
+    def _verdict(
+        self, report: TraceReport, verdict: Verdict, service: str | None, found: list[tuple[Cell, float]], bundles: list[Bundle]
+    ) -> None:
+        """Find what a verdict records: a bundle, if all expectations are met, or values one by one."""
+        key = shape_of(report, verdict, service)
+        known = None if key is None else self._bundles.get(key)
+        if known is not None:
+            bundles.append(known[0])
+            return
+        begun = len(found)
+        self._values(report, verdict, service, found)
+        if key is not None and verdict.score is not None:
+            self._keep(key, found[begun:], verdict.score.outcomes, report.agent, service)
+
+    def _keep(self, key: Shape, values: list[tuple[Cell, float]], outcomes: Sequence[ExpectationOutcome], *told: str | None) -> None:
+        """Keep values for the next that records the same, unless a name in them that spans told is too long to be kept."""
+        if not all(map(_is_kept, told)):
+            return
+        if self._bundled_values + len(values) > _REMEMBERED_VALUES:
+            self._bundles.clear()  # the recorder keeps those that it needs
+            self._bundled_values = 0
+        self._bundles[key] = Bundle(values), outcomes
+        self._bundled_values += len(values)
+
+    def _values(self, report: TraceReport, verdict: Verdict, service: str | None, found: list[tuple[Cell, float]]) -> None:
+        """Find what a verdict records, value by value."""
         name, label, criteria = verdict.evaluator, verdict.label, verdict.criteria
         found.append((self._cell(names.EVALUATIONS, name, label, criteria, report.trigger, verdict.completeness, service), 1))
         if label is Label.INCONCLUSIVE:
@@ -152,11 +193,11 @@ class MetricsEmitter:
         if span is None or (report.unbound and report.revision):
             return None
         key = span.trace_id + span.span_id
-        earlier = self._labels.pop(key, None)
-        self._labels[key] = {(verdict.criteria, verdict.evaluator): verdict.label for verdict in report.verdicts}
+        earlier = self._labels.pop(key, None) if report.revision else None
+        self._labels[key] = labels_of(report)
         if len(self._labels) > _REMEMBERED_TRACES:
             self._labels.popitem(last=False)
-        return earlier
+        return None if earlier is None else {(criteria, evaluator): label for criteria, evaluator, label in earlier}
 
     def _cell(self, instrument: Instrument, *values: str | None) -> Cell:
         """Return the cell of these values, which stand in the order of the instrument's attributes; None leaves one out."""
@@ -166,7 +207,7 @@ class MetricsEmitter:
             cell = self._recorder.cell(instrument, self._attributes(instrument, values))
             if len(self._cells) >= _REMEMBERED_CELLS:
                 self._cells.clear()  # they are the recorder's; this is only the way to them
-            if all(value is None or len(value) <= MAX_NAME_CHARS for value in values):  # a name of megabytes is not kept
+            if all(map(_is_kept, values)):
                 self._cells[key] = cell
         return cell
 
@@ -186,6 +227,11 @@ class MetricsEmitter:
         if vocabulary is None:
             vocabulary = self._vocabularies[key] = Vocabulary(attribute.limit or 0)
         return vocabulary
+
+
+def _is_kept(name: str | None) -> bool:
+    """Tell whether a name may be kept: not one of megabytes."""
+    return name is None or len(name) <= MAX_NAME_CHARS
 
 
 def observe(meter_provider: MeterProvider, source: CountSource) -> None:

@@ -1,21 +1,14 @@
-"""Exports the aggregator's metrics at an interval, as the SDK's periodic reader does for a MeterProvider.
-
-The variables ``OTEL_METRIC_EXPORT_INTERVAL`` (milliseconds, 60,000) and ``OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE``
-(``cumulative``, ``delta``, ``lowmemory``) keep their meaning. Source: OpenTelemetry specification, "Metrics SDK" and "OTLP Exporter".
-"""
+"""Exports the aggregator's metrics at an interval, as the SDK's periodic reader does for a MeterProvider."""
 
 from __future__ import annotations
 
 import logging
-import math
-from dataclasses import dataclass
-from threading import TIMEOUT_MAX, Event, Lock, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.sdk.metrics.export import MetricExportResult
 
-from otel_toolcall_eval.emission.collection import Temporality, deltas_in
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.emission.collection import deltas_in
 from otel_toolcall_eval.suppression import suppressed_instrumentation
 
 if TYPE_CHECKING:
@@ -28,40 +21,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
-TEMPORALITY: Final = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"
-_DEFAULT_INTERVAL_MS: Final = 60_000.0
 _TIMEOUT_MS: Final = 30_000.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportPlan:
-    """How metrics are exported."""
-
-    interval_seconds: float = _DEFAULT_INTERVAL_MS / 1000
-    temporality: Temporality = Temporality.CUMULATIVE
-
-    @classmethod
-    def of(cls, environ: Mapping[str, str]) -> ExportPlan:
-        """Read the variables; empty ones are not set.
-
-        Raises:
-            SettingsError: a value can't be used.
-        """
-        interval = environ.get(INTERVAL, "").strip() or str(_DEFAULT_INTERVAL_MS)
-        try:
-            milliseconds = float(interval)
-        except ValueError:
-            milliseconds = math.nan
-        if not 0 < milliseconds <= TIMEOUT_MAX * 1000:
-            raise SettingsError(where=INTERVAL, what=f"{interval!r} is no interval", fix="give milliseconds, such as 60000")
-        preference = environ.get(TEMPORALITY, "").strip() or Temporality.CUMULATIVE
-        try:
-            temporality = Temporality(preference.lower())
-        except ValueError:
-            fix = "use cumulative, delta or lowmemory"
-            raise SettingsError(where=TEMPORALITY, what=f"{preference!r} is no preference", fix=fix) from None
-        return cls(interval_seconds=milliseconds / 1000, temporality=temporality)
 
 
 class MetricsExport:

@@ -35,7 +35,7 @@ QUEUE_MEMORY: Final = Instrument(
     name="toolcall_eval.queue.memory",
     kind=Kind.OBSERVABLE_GAUGE,
     unit="By",
-    description="Memory that requests take which wait to be judged, by the estimate that intake.queue_bytes bounds.",
+    description="Memory that requests take which wait to be judged, by the estimate that limits.queue_bytes bounds.",
 )
 PROCESS_MEMORY: Final = Instrument(
     name="process.memory.usage",

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
+from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol
 
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.batched_events import Outlet
-from otel_toolcall_eval.emission.collection import Collection
 from otel_toolcall_eval.emission.deadline import Attempt
-from otel_toolcall_eval.emission.metrics_export import ExportPlan, MetricsExport
-from otel_toolcall_eval.emission.openmetrics import MetricsPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +19,10 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.emission.aggregator import Aggregator
     from otel_toolcall_eval.emission.attributes import AttributeValue
+    from otel_toolcall_eval.emission.export_plan import ExportPlan
     from otel_toolcall_eval.emission.metrics import CountKey, CountSource
+    from otel_toolcall_eval.emission.metrics_export import MetricsExport
+    from otel_toolcall_eval.emission.openmetrics import MetricsPage
     from otel_toolcall_eval.emission.otlp import Signal, Target
 
 _SHARE_OF_EVENTS: Final = 0.6  # of the time for shutting down; the rest is for the last metrics
@@ -44,7 +45,6 @@ class Telemetry:
 
     Attributes:
         aggregator: where metrics are recorded.
-        page: what ``/metrics`` shows.
         outlets: where events go, by signal; empty if they go nowhere.
         counting: have counts of what was exported.
         targets: where each signal goes by OTLP.
@@ -61,16 +61,30 @@ class Telemetry:
     ) -> None:
         """Take over the parts, and begin to export metrics if there is an ``exporter``."""
         self.aggregator = aggregator
-        self.page = MetricsPage(Collection(aggregator).collect)
+        self._page: MetricsPage | None = None  # guarded by _lock
+        self._lock = Lock()
         self.outlets = outlets
         self.targets = targets
         self._exporter = exporter
         self._export: MetricsExport | None = None
         if exporter is not None:
+            from otel_toolcall_eval.emission.collection import Collection  # noqa: PLC0415 - as for the page
+            from otel_toolcall_eval.emission.metrics_export import MetricsExport  # noqa: PLC0415
+
             collection = Collection(aggregator, plan.temporality)
             self._export = MetricsExport(collection, exporter, interval_seconds=plan.interval_seconds)
         self.counting: Sequence[CountSource] = (*outlets.values(), *(() if self._export is None else (self._export,)))
         self._stopped: bool | None = None
+
+    def page(self) -> MetricsPage:
+        """Return what ``/metrics`` shows. From any thread; the first to ask waits until it is loaded, 0.1 s of work."""
+        with self._lock:
+            if self._page is None:
+                from otel_toolcall_eval.emission.collection import Collection  # noqa: PLC0415 - a tenth of a start, and not needed for it
+                from otel_toolcall_eval.emission.openmetrics import MetricsPage  # noqa: PLC0415
+
+                self._page = MetricsPage(Collection(self.aggregator).collect)
+            return self._page
 
     @property
     def resource(self) -> Mapping[str, AttributeValue]:

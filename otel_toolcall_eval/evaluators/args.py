@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from otel_toolcall_eval.evaluators.accepted import Accepted
 from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
 from otel_toolcall_eval.evaluators.pairing import Candidates, Wanted, pair
 from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, full_score, score_pairing
@@ -41,6 +42,7 @@ class _Plan:
         keys: all expected keys.
         members: all expected (key, identity) pairs.
         index: the expected arguments by their members.
+        accepted: texts that were found to be the expected arguments.
     """
 
     wanted: Wanted
@@ -50,6 +52,7 @@ class _Plan:
     keys: frozenset[str]
     members: frozenset[tuple[str, Hashable]]
     index: ObjectIndex
+    accepted: Accepted
 
 
 def _plan(criteria: ArgsCriteria) -> _Plan:
@@ -65,6 +68,7 @@ def _plan(criteria: ArgsCriteria) -> _Plan:
         keys=frozenset(key for need in needs for key, _ in need),
         members=frozenset(member for need in needs for member in need),
         index=ObjectIndex(identities),
+        accepted=Accepted(len(expectations)),
     )
 
 
@@ -143,11 +147,11 @@ class ArgsEvaluator:
         are among the whole ones. What follows for the number of pairs is told in ``pair``.
 
         Cost: each payload is decoded and looked up once; see ``pair`` for the matching, which is spared where the calls are those
-        that are expected, name by name, in their order.
+        that are expected, name by name, in their order. Decoding is spared, too, where such a text has come before; see ``Accepted``.
         """
         plan = self._plans.of(criteria)
         calls = in_turn(plan.wanted, log, criteria.matching)
-        if calls is not None and _as_expected(criteria, calls):
+        if calls is not None and _as_expected(criteria, plan, calls):
             found, full = Candidates.paired(calls), plan.wanted.full
             return full_score(plan.wanted, ArgsJustification(criteria=criteria, wanted=plan.wanted, candidates=found, pairing=full))
         candidates = Candidates.of(plan.wanted, log)
@@ -166,12 +170,17 @@ class ArgsEvaluator:
         )
 
 
-def _as_expected(criteria: ArgsCriteria, calls: list[ToolCall]) -> bool:
+def _as_expected(criteria: ArgsCriteria, plan: _Plan, calls: list[ToolCall]) -> bool:
     """Tell whether each call has the arguments that the expectation at its place asks for, as ``_equal`` and ``_contained`` find out."""
+    accepted = plan.accepted
     for place, wanted in enumerate(criteria.expectations):
-        members = _members(calls[place].arguments.content)
+        arguments = calls[place].arguments
+        if accepted.knows(place, arguments):
+            continue
+        members = _members(arguments.content)
         if members is None or not (contains(members, wanted.arguments) if criteria.subset else same(wanted.arguments, members)):
             return False
+        accepted.add(place, arguments)
     return True
 
 

@@ -46,8 +46,8 @@ _MAX_TOLD: Final = 5  # failed counts that the explanation names
 class _Plan:
     """What is said of each expectation if it holds, and if it does not."""
 
-    matched: list[ExpectationOutcome]
-    failed: list[ExpectationOutcome]
+    matched: tuple[ExpectationOutcome, ...]
+    failed: tuple[ExpectationOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -115,17 +115,14 @@ class CountEvaluator:
         plan = self._plans.of(criteria)
         by_name = log.by_name
         actual: list[int] = []
-        outcomes: list[ExpectationOutcome] = []
         holding = 0
-        for place, wanted in enumerate(criteria.expectations):
+        for wanted in criteria.expectations:
             places = by_name.get(wanted.tool)
             count = 0 if places is None else len(places)
             if wanted.tool == EVERY_TOOL:
                 count = len(log.calls)
-            holds = _holds(wanted, count)
-            holding += holds
+            holding += _holds(wanted, count)
             actual.append(count)
-            outcomes.append((plan.matched if holds else plan.failed)[place])
         total = len(actual)
         lowest = highest = holding
         if log.open_ended:
@@ -140,16 +137,26 @@ class CountEvaluator:
             lowest=_share(lowest, total, strict=criteria.strict),
             highest=_share(highest, total, strict=criteria.strict),
             justification=CountJustification(expectations=criteria.expectations, actual=actual),
-            outcomes=tuple(outcomes),
+            outcomes=plan.matched if holding == total else _outcomes(criteria, actual, plan),
         )
+
+
+def _outcomes(criteria: CountCriteria, actual: Sequence[int], plan: _Plan) -> tuple[ExpectationOutcome, ...]:
+    """Return what became of each expectation."""
+    return tuple(
+        [
+            (plan.matched if _holds(wanted, count) else plan.failed)[place]
+            for place, (wanted, count) in enumerate(zip(criteria.expectations, actual, strict=True))
+        ]
+    )
 
 
 def _plan(criteria: CountCriteria) -> _Plan:
     """Work out what follows from criteria alone."""
     tools = [wanted.tool for wanted in criteria.expectations]
     return _Plan(
-        matched=[ExpectationOutcome(tool=tool, outcome=Outcome.MATCHED) for tool in tools],
-        failed=[ExpectationOutcome(tool=tool, outcome=Outcome.WRONG_COUNT) for tool in tools],
+        matched=tuple([ExpectationOutcome(tool=tool, outcome=Outcome.MATCHED) for tool in tools]),
+        failed=tuple([ExpectationOutcome(tool=tool, outcome=Outcome.WRONG_COUNT) for tool in tools]),
     )
 
 

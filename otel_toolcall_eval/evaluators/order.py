@@ -105,14 +105,16 @@ class OrderJustification:
     def explain(self) -> str:
         """Return, for instance, ``3 of 4 expected calls are in order; missing: sort``."""
         told = [f"{len(self._pairs)} of {len(self._criteria.expected)} expected calls are in order"]
-        for outcome, words in ((Outcome.MISSING, "missing"), (Outcome.WRONG_ORDER, "out of order")):
-            tools = list(dict.fromkeys(entry.tool for entry in self._outcomes if entry.outcome is outcome))
-            if tools:
-                more = f" and {len(tools) - _MAX_TOLD} more" if len(tools) > _MAX_TOLD else ""
-                told.append(f"{words}: {', '.join(tools[:_MAX_TOLD])}{more}")
-        others = len(self._calls) - sum(entry.outcome is not Outcome.MISSING for entry in self._outcomes)
-        if self._criteria.strict and others:
-            told.append(f"{others} further call{'' if others == 1 else 's'}, which strict mode does not allow")
+        if len(self._pairs) < len(self._criteria.expected):  # else there is nothing to look for, as nearly always
+            for outcome, words in ((Outcome.MISSING, "missing"), (Outcome.WRONG_ORDER, "out of order")):
+                tools = list(dict.fromkeys(entry.tool for entry in self._outcomes if entry.outcome is outcome))
+                if tools:
+                    more = f" and {len(tools) - _MAX_TOLD} more" if len(tools) > _MAX_TOLD else ""
+                    told.append(f"{words}: {', '.join(tools[:_MAX_TOLD])}{more}")
+        if self._criteria.strict:
+            others = len(self._calls) - sum(entry.outcome is not Outcome.MISSING for entry in self._outcomes)
+            if others:
+                told.append(f"{others} further call{'' if others == 1 else 's'}, which strict mode does not allow")
         if self.parallel_note:
             told.append(self.parallel_note)
         return "; ".join(told)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.evaluators.accepted import Accepted
 from otel_toolcall_eval.evaluators.answers import CONTENT, asked, compared, is_container, offered, offered_by, plainly_answers, spelled
 from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
 from otel_toolcall_eval.evaluators.pairing import Candidates, Wanted, pair
@@ -37,6 +38,7 @@ class _Plan:
         index: the expected objects by their members.
         everyone: the set of all expectations.
         wrapped: True if one expects a content wrapper as a whole.
+        accepted: texts that were found to be the expected outputs.
     """
 
     wanted: Wanted
@@ -47,6 +49,7 @@ class _Plan:
     index: ObjectIndex
     everyone: int
     wrapped: bool
+    accepted: Accepted
 
 
 def _plan(criteria: OutputCriteria) -> _Plan:
@@ -63,6 +66,7 @@ def _plan(criteria: OutputCriteria) -> _Plan:
         index=ObjectIndex(map(identity, values)),
         everyone=(1 << len(outputs)) - 1,
         wrapped=any(isinstance(value, Mapping) and CONTENT in value for value in values),
+        accepted=Accepted(len(outputs)),
     )
 
 
@@ -137,7 +141,7 @@ class OutputEvaluator:
         anything may be in it. What follows for the number of pairs is told in ``pair``.
 
         Cost: each payload is decoded and looked up once; see ``pair`` for the matching, which is spared where the calls are those
-        that are expected, name by name, in their order.
+        that are expected, name by name, in their order. Decoding is spared, too, where such a text has come before; see ``Accepted``.
         """
         plan = self._plans.of(criteria)
         calls = in_turn(plan.wanted, log, criteria.matching)
@@ -162,9 +166,14 @@ class OutputEvaluator:
 
 def _as_expected(criteria: OutputCriteria, plan: _Plan, calls: list[ToolCall]) -> bool:
     """Tell whether each call plainly returned what the expectation at its place asks for."""
+    accepted = plan.accepted
     for place, wanted in enumerate(criteria.expectations):
-        if not plainly_answers(wanted.output, plan.values[place], calls[place].output.content):
+        output = calls[place].output
+        if accepted.knows(place, output):
+            continue
+        if not plainly_answers(wanted.output, plan.values[place], output.content):
             return False
+        accepted.add(place, output)
     return True
 
 

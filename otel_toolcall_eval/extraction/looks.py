@@ -4,6 +4,9 @@ A process makes a few kinds of spans, over and over: the same attributes, and th
 dialects look at, and nothing else, makes up a span's *look*; spans of one look are read by the same dialects. Finding a look costs
 a tenth of asking the dialects. Of a value counts which of the texts it is that a dialect wants, if any: names of tools and such, of which
 there is no end, don't make looks of their own.
+
+A span is asked for twice or more, when it arrives and when its trace is judged. So its reading is noted on the span, whose content never
+changes.
 """
 
 from __future__ import annotations
@@ -106,6 +109,22 @@ def _supersedes(one: Dialect, other: Dialect) -> bool:
     return one is not other and not one.supersedes.isdisjoint((other.name, other.family))
 
 
+class _Mark:
+    """What is noted on spans of one look: their reading, and who found it.
+
+    A span may wait for long after its look was forgotten: then the mark is empty, so that readings are bounded whatever spans there are.
+    """
+
+    __slots__ = ("looks", "reading")
+
+    def __init__(self, looks: Looks, reading: Reading) -> None:
+        self.looks = looks
+        self.reading: Reading | None = reading
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()  # a span that is copied, or sent to another process, takes no note along
+
+
 @dataclass(slots=True, kw_only=True)
 class _Layout:
     """Spans with the same attributes in the same order.
@@ -115,14 +134,14 @@ class _Layout:
         present: attributes of which it only matters that they are there.
         begun: attributes of which it matters how they begin, each with the prefixes of a test.
         asides: tests whose outcome is found out for each span.
-        readings: by the rest of the look.
+        marks: by the rest of the look.
     """
 
     compared: tuple[tuple[str, frozenset[str]], ...]
     present: tuple[str, ...]
     begun: tuple[tuple[str, tuple[str, ...]], ...]
     asides: tuple[Test, ...]
-    readings: dict[Hashable, Reading] = field(default_factory=dict)
+    marks: dict[Hashable, _Mark] = field(default_factory=dict)
 
 
 class Looks:
@@ -156,21 +175,31 @@ class Looks:
             if test.subject not in covered and not (test in named and test.operator in {*_WANT_TEXTS, Operator.PREFIX})
         )
         self._layouts: dict[tuple[str, ...], _Layout] = {}
+        self._marks: list[_Mark] = []
         self.remembered = 0
 
     def reading(self, span: Span) -> Reading:
-        """Return what the dialects make of a span. Cost: a look-up for each attribute that a dialect asks for."""
+        """Return what the dialects make of a span. Cost: a look-up for each attribute that a dialect asks for, at the first time."""
+        mark = span.look
+        if isinstance(mark, _Mark) and mark.looks is self and mark.reading is not None:
+            return mark.reading
+        return self._found(span)
+
+    def _found(self, span: Span) -> Reading:
+        """Return the reading of a span that was not asked for before, or whose look was forgotten."""
         keys = tuple(span.attributes)
         layout = self._layouts.get(keys) or self._laid_out(keys)
         look = None if layout is None or len(span.scope.name) > MAX_SCOPE_CHARS else self._look(span, layout)
         if layout is None or look is None:
             return self._read(span)
-        known = layout.readings.get(look)
-        if known is None:
-            known = self._read(span)
+        mark = layout.marks.get(look)
+        if mark is None:
+            mark = _Mark(self, self._read(span))
             self._remember_one_more()
-            layout.readings[look] = known
-        return known
+            layout.marks[look] = mark
+            self._marks.append(mark)
+        object.__setattr__(span, "look", mark)
+        return mark.reading or self._read(span)
 
     def _look(self, span: Span, layout: _Layout) -> Hashable | None:
         """Return what tells a span from others of its layout; None if that is more than should be remembered."""
@@ -202,6 +231,9 @@ class Looks:
     def _remember_one_more(self) -> None:
         if self.remembered >= MAX_LOOKS:
             self._layouts.clear()
+            for mark in self._marks:
+                mark.reading = None
+            self._marks.clear()
             self.remembered = 0
         self.remembered += 1
 

@@ -40,5 +40,6 @@ class SpanDraft:
 
     def finish(self) -> Span:
         """Turn the draft, all of whose fields are set, into a span; it can't be written to any more."""
+        self.look: object = None
         self.__class__ = Span  # type: ignore[assignment] # the two classes have the same layout
         return self  # type: ignore[return-value] # since the line above

@@ -75,6 +75,14 @@ class Payload:
         return self._recorded
 
     @property
+    def decided_by(self) -> tuple[str, object, object] | None:
+        """Return the text and the two rules that alone decide the content: equal text under the same rules has equal content.
+
+        None if there is more to it.
+        """
+        return None
+
+    @property
     def content(self) -> Content:
         """Return the decoded content."""
         if self._content is None:

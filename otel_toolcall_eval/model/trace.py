@@ -69,6 +69,7 @@ class Span:
         dropped_attributes: how many attributes the producer left out, so a missing key may be a dropped one.
         linked: a link of the span leads to another trace.
         size_bytes: what the span takes in memory, by the estimate of its decoder.
+        look: for ``extraction.looks`` alone, which notes here, once, which kind of span it is; no part of what the span says.
     """
 
     trace_id: bytes
@@ -88,6 +89,7 @@ class Span:
     scope: Scope = field(default_factory=Scope)
     linked: bool = False
     size_bytes: int = field(default=0, compare=False)
+    look: object = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def is_root(self) -> bool:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.settings.place import Findings, Place, Spelling
 from otel_toolcall_eval.settings.plain import to_plain
 from otel_toolcall_eval.settings.suggestion import quoted
-from otel_toolcall_eval.settings.yaml_tree import parse_yaml
 from otel_toolcall_eval.values.integers import read_integer
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ def read_document(path: Path, findings: Findings) -> Document | None:
         return None
     known = len(findings.problems)
     if yaml:
+        from otel_toolcall_eval.settings.yaml_tree import parse_yaml  # noqa: PLC0415 - its library is large, and many files are JSON
+
         value, lines = parse_yaml(text, place, findings)
         place = Place(origin=place.origin, lines=lines, spelling=place.spelling)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach
@@ -17,7 +18,7 @@ from otel_toolcall_eval.settings.shape import check, member, place_of
 from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.model.criteria import Check, Criteria
     from otel_toolcall_eval.settings.criteria_source import Tolerance
@@ -25,17 +26,21 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.settings.evaluator_file import Known
     from otel_toolcall_eval.settings.place import Findings
 
-_UNCONFIGURED = {
-    kind.evaluator_id: Evaluator(
-        key=kind.class_name,
-        name=kind.class_name,
-        kind=kind,
-        config=kind.config(),
-        default=None,
-        place=Place(origin=""),
-    )
-    for kind in TYPES
-}
+
+@cache
+def _unconfigured() -> Mapping[str, Evaluator]:
+    """Return the evaluators that a set may name without their file, by ID. Not made at import, since it builds their shapes."""
+    return {
+        kind.evaluator_id: Evaluator(
+            key=kind.class_name,
+            name=kind.class_name,
+            kind=kind,
+            config=kind.config(),
+            default=None,
+            place=Place(origin=""),
+        )
+        for kind in TYPES
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +92,7 @@ class EvalSetReader:
             yield at.at(index).shown_as(shown), raw
 
     def _find(self, identifier: str, place: Place, scopes: Sequence[Scope]) -> Known | None:
-        found = find(identifier, scopes, _UNCONFIGURED)
+        found = find(identifier, scopes, _unconfigured())
         if found is None:
             known = {*(key for scope in scopes for key in scope.keys), *(kind.class_name for kind in TYPES)}
             self._findings.problem(place, f"no evaluator has the ID {quoted(identifier)}", use_one_of(identifier, known))

@@ -114,6 +114,7 @@ _LOG = {"log.level": "level", "log.format": "format"}
 _TOP = {
     "criteria": "criteria",
     "dialects": "dialects",
+    "workers": "workers",
     "completion.shutdown_timeout": "shutdown_timeout_ns",
     "completion.root_budget": "root_budget_ns",
     "explain.values": "show_values",
@@ -140,7 +141,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str], profile: Profil
     settings = _assemble(DEFAULTS[profile], values, problems)
     if problems:
         raise SettingsError.of(problems)
-    check_forward(settings.forward, settings.listen)
+    check_forward(settings.forward, settings.listen, workers=settings.workers)
     return replace(settings, warnings=(*findings.warnings, *_oddities(settings), *forward_oddities(settings.forward)))
 
 

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.sources.http_cors import Cors
     from otel_toolcall_eval.sources.http_hosts import Hosts
     from otel_toolcall_eval.sources.http_pages import PageSource
-    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
-    from otel_toolcall_eval.sources.sink import Refused
+    from otel_toolcall_eval.sources.sink import Intake, Refused
     from otel_toolcall_eval.sources.site_gate import SiteGate
     from otel_toolcall_eval.sources.tokens import Tokens
     from otel_toolcall_eval.work_items import Receipt
 
 _INLINE_BYTES = 256 << 10
 _PAGE_THREADS = 2
+_IN_LOOP = frozenset({"/livez"})  # takes no time, and must not wait behind pages that do: who asks would take us for dead
 _SIGNALS = {path: signal for signal, path in HTTP_PATHS.items()}
 _OPEN_PATHS = frozenset({"/livez", "/readyz"})  # probes have no token; these say the names of components at most
 _TRANSPORTS = {Encoding.PROTOBUF: "http/protobuf", Encoding.JSON: "http/json", None: "http"}
@@ -49,7 +49,7 @@ class HttpService(HttpAnswers):
     def __init__(
         self,
         *,
-        intake: OtlpIntake,
+        intake: Intake,
         refused: Refused,
         bodies: BodyReader,
         pages: Mapping[str, PageSource],
@@ -119,6 +119,8 @@ class HttpService(HttpAnswers):
         if request.method not in {"GET", "HEAD"}:
             raise MethodError(where=request.path, allowed="GET, HEAD")
         render = self._pages[request.path]
+        if request.path in _IN_LOOP:
+            return answer_of(render(request.headers.get("Accept", "")))
         loop = asyncio.get_running_loop()
         page = await loop.run_in_executor(self._rendering, render, request.headers.get("Accept", ""))
         return answer_of(page)
@@ -141,6 +143,8 @@ class HttpService(HttpAnswers):
         finally:
             body.release()
         await waiting_for(receipt, _TRANSPORTS[encoding])
+        if receipt is not None and receipt.reply is not None:
+            reply = receipt.reply()
         return Answer(body=reply, content_type=encoding.value)
 
     async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> tuple[bytes, Receipt | None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -27,15 +28,14 @@ from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_of
 from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, retry_info
 from otel_toolcall_eval.wire.services import GRPC_SERVICES
 from otel_toolcall_eval.wire.unpacking import gunzip, is_packed, too_large
-from otel_toolcall_eval.work_items import Receipt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.sources.server_tls import ServerTls
-    from otel_toolcall_eval.sources.sink import Refused
+    from otel_toolcall_eval.sources.sink import Intake, Refused
     from otel_toolcall_eval.sources.tokens import Tokens
+    from otel_toolcall_eval.work_items import Receipt
 
 TRANSPORT = "grpc"
 
@@ -55,7 +55,7 @@ class GrpcReceiver:
     def __init__(
         self,
         *,
-        intake: OtlpIntake,
+        intake: Intake,
         refused: Refused,
         host: str = "127.0.0.1",
         port: int = 4317,
@@ -194,7 +194,7 @@ class GrpcReceiver:
         """Return the answer once what it says is true."""
         is_held_back = receipt.seconds > 0 and self._held_back.acquire(blocking=False)
         if receipt.seconds and not is_held_back:
-            receipt = Receipt(done=receipt.done)
+            receipt = replace(receipt, seconds=0.0)
         try:
             wait_for(receipt, TRANSPORT)
         except IntakeError as error:
@@ -202,7 +202,7 @@ class GrpcReceiver:
         finally:
             if is_held_back:
                 self._held_back.release()
-        return reply
+        return reply if receipt.reply is None else receipt.reply()
 
     def _unpacked(self, message: bytes) -> bytes:
         if is_packed(message):

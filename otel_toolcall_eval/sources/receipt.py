@@ -1,4 +1,4 @@
-"""Waits with a sender's answer: until what it sent is written down, where a journal asks for it, and while more came than can be judged."""
+"""Waits with a sender's answer: until what it sent is written down, or taken in elsewhere, and while more came than can be judged."""
 
 from __future__ import annotations
 
@@ -44,4 +44,4 @@ async def waiting_for(receipt: Receipt | None, transport: str) -> None:
 
 
 def _late(transport: str) -> OverloadedError:
-    return OverloadedError(where=transport, what="the journal takes too long to write", fix="send the request again after a moment")
+    return OverloadedError(where=transport, what="taking it in takes too long", fix="send the request again after a moment")

@@ -9,6 +9,7 @@ from otel_toolcall_eval.errors import ForwardQueueFullError
 from otel_toolcall_eval.model.trace import Projection
 
 if TYPE_CHECKING:
+    from otel_toolcall_eval.assembly.shed import Shed
     from otel_toolcall_eval.errors import IntakeError
     from otel_toolcall_eval.model.trace import Span
     from otel_toolcall_eval.wire.decoded import DecodedTraces
@@ -52,6 +53,28 @@ class LogSink(Protocol):
         ...
 
 
+class Intake(Protocol):
+    """Takes in the bodies of OTLP requests. Called from any thread, several at a time."""
+
+    def wants(self, signal: Signal) -> bool:
+        """Tell whether the body of such a request is looked at."""
+        ...
+
+    def take(self, body: bytes, encoding: Encoding, signal: Signal, *, transport: str) -> tuple[bytes, Receipt | None]:
+        """Take in all of a request, or nothing; returns the answer, and what has to come to pass before it is given.
+
+        Args:
+            body: unpacked.
+            encoding: its encoding, and the answer's.
+            signal: what it carries.
+            transport: ``grpc``, ``http/protobuf`` or ``http/json``.
+
+        Raises:
+            IntakeError: it can't be taken in.
+        """
+        ...
+
+
 class Passage(Protocol):
     """Room that is reserved for passing one request on; one of the two is called, once."""
 
@@ -80,12 +103,8 @@ class Forward(Protocol):
 class Shedder(Protocol):
     """Notes what is passed on although there is no room for it to be judged. Called from any thread, several at a time."""
 
-    def shed(self, decoded: DecodedTraces, *, transport: str) -> bool:
-        """Note spans; False if even that can't be done, or all is about to stop."""
-        ...
-
-    def shed_logs(self, decoded: DecodedLogs, *, transport: str) -> bool:
-        """Note log records, likewise."""
+    def shed(self, shed: Shed) -> bool:
+        """Note spans, or log records; False if even that can't be done, or all is about to stop."""
         ...
 
 
@@ -102,6 +121,7 @@ _REASONS = {
     413: "too_large",
     421: "unknown_host",
     422: "unknown_criteria",
+    500: "internal",
     503: "overloaded",
 }
 

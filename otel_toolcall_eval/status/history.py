@@ -96,6 +96,11 @@ class History:
         """Ask this store."""
         self._store = store
 
+    @property
+    def failures(self) -> int:
+        """Return how often something could not be written or read."""
+        return self._store.failures
+
     def verdicts(self, filters: Mapping[str, str], *, page: int, until: int | None) -> ShownPage:
         """Return one page of the verdicts that all ``filters`` let through, newest first; ``page`` counts from 1, and is kept in range."""
         newest = self._number("SELECT coalesce(max(number), 0) FROM reports") if until is None else until

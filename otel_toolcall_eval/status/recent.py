@@ -5,7 +5,7 @@ out of it twice a second, makes rows of them, renders their explanations and wri
 the sidecar may judge thousands of traces a second, so this is as much as is remembered in the long run; of a burst the waiting room takes
 up to PASSING_WAITING reports of which every verdict is a pass, and up to OTHERS_WAITING others. What comes beyond is counted and not
 remembered: of passing traces that is a sample, and failures are kept as long as they are not hundreds a second themselves. Room for passing
-reports comes back by time, PASSING_A_SECOND, so that hours of nothing but passes cost 3 % of a core and not 11 %; and all at once when
+reports comes back by time, PASSING_A_SECOND, so that hours of nothing but passes cost 1 % of a core and not 11 %; and all at once when
 someone looks at a page, for whom what waits is remembered first.
 Rejected: rows made on the judging thread (0.35 ms each), and explanations rendered when a page asks for them: both reports and payloads
 would have to be kept until then, megabytes each.
@@ -19,7 +19,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.judged_services import service_of
@@ -27,11 +27,10 @@ from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.status.condensing import condense
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.status.condensing import Telling
-    from otel_toolcall_eval.status.store import Store
+    from otel_toolcall_eval.status.condensing import ReportRow, Telling
 
 _logger = logging.getLogger(__name__)
 
@@ -44,7 +43,7 @@ BATCH_SECONDS: Final = 0.5
 BATCH_REPORTS: Final = 50
 """A hundred a second at most: up to 11 % of a core, with what the database takes."""
 
-PASSING_A_SECOND: Final = 30
+PASSING_A_SECOND: Final = 10
 
 MAX_SERVICES: Final = 100
 MAX_NAMES: Final = 10
@@ -77,22 +76,32 @@ class Seen:
     others_left_out: int = 0
 
 
+class RowSink(Protocol):
+    """Takes what is remembered. One thread at a time."""
+
+    def add(self, rows: Sequence[ReportRow], *, now_unix_ns: int) -> None:
+        """Take rows; never raises."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything. May be called again."""
+        ...
+
+
 class Recent:
-    """An emitter that remembers. ``emit`` is called by the worker's thread, all else by any.
+    """An emitter that remembers. ``emit`` is called by the worker's thread, all else by any."""
 
-    Attributes:
-        store: what is remembered.
-    """
-
-    def __init__(self, store: Store, *, tell: Telling, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, store: RowSink, *, tell: Telling, clock: Callable[[], int] = time.time_ns, share: int = 1) -> None:
         """Remember in this store, which is closed at the end; the thread starts with the first report.
 
         Args:
             store: takes the rows.
             tell: the rules on what may be shown.
             clock: Unix time in nanoseconds.
+            share: how many processes remember in one store, each an equal part of what is remembered of passing traces.
         """
-        self.store = store
+        self._place_ns = share * 1_000_000_000 // PASSING_A_SECOND  # after which a place comes back
+        self._store = store
         self._tell = tell
         self._clock = clock
         self._faults: set[str] = set()
@@ -117,12 +126,13 @@ class Recent:
             self._count_unbound(report)
             return
         passed = all(verdict.label is Label.PASS for verdict in report.verdicts)
-        size = sum([span.size_bytes for span in report.spans])
         now_ns = self._clock()
         with self._lock:
             self._counts[passed] += 1
             if self._room_to_come:
                 self._give_room(now_ns)
+            # Weighed only where there is room, which under a flood there is for one in fifty.
+            size = sum([span.size_bytes for span in report.spans]) if self._room[passed] else 0
             if not self._room[passed] or (self._waiting and self._waiting_bytes + size > WAITING_BYTES):
                 self._left_out[passed] += 1
                 return
@@ -147,7 +157,7 @@ class Recent:
         if self._thread is not None:
             self._thread.join(timeout_seconds)
         self.settle()
-        self.store.close()
+        self._store.close()
 
     def settle(self, *, most: int | None = None) -> None:
         """Make rows of what waits, the longest waiting first, and write them; ``most`` of them, or all that is here now."""
@@ -172,7 +182,7 @@ class Recent:
                     self._room[True] += self._room_to_come
                     self._room_to_come = 0
             if rows:
-                self.store.add(rows, now_unix_ns=self._clock())
+                self._store.add(rows, now_unix_ns=self._clock())
 
     @property
     def seen(self) -> Seen:
@@ -203,9 +213,9 @@ class Recent:
 
     def _give_room(self, now_ns: int) -> None:
         """Give back the room for passing reports whose time has come; under the lock. A clock that is set gives none, or all."""
-        come = min(self._room_to_come, (now_ns - self._room_since_ns) * PASSING_A_SECOND // 1_000_000_000)
+        come = min(self._room_to_come, (now_ns - self._room_since_ns) // self._place_ns)
         if come:
-            since = self._room_since_ns + come * 1_000_000_000 // PASSING_A_SECOND  # so that no part of a place is lost
+            since = self._room_since_ns + come * self._place_ns  # so that no part of a place is lost
             self._room_since_ns = since if 0 < come < self._room_to_come else now_ns
         if come > 0:
             self._room[True] += come

@@ -1,9 +1,6 @@
 """The pages: which path shows what, made by templates.
 
-Choice: Jinja2, which escapes all that it is given unless told otherwise, reports what it does not know (StrictUndefined), and keeps
-markup in files that people can read; it is in the ``sidecar`` extra, pure Python with one dependency. Rejected: ``html.escape`` around
-pieces of text, where one forgotten call is a hole, and ``string.Template``, which escapes nothing. No script is served: filters are
-forms, and pages are loaded anew.
+No script is served: filters are forms, and pages are loaded anew.
 Threads: any.
 """
 
@@ -11,10 +8,9 @@ from __future__ import annotations
 
 import re
 import time
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlencode
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from otel_toolcall_eval.errors import IntakeError
 from otel_toolcall_eval.model.score import Label
@@ -30,7 +26,8 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.sources.http_pages import SiteRequest
     from otel_toolcall_eval.status.history import History
-    from otel_toolcall_eval.status.recent import Recent
+    from otel_toolcall_eval.status.recent import Seen, UnboundService
+    from otel_toolcall_eval.status.rendering import Templates
 
 ROOT: Final = "/status"
 MAX_OPEN: Final = 200
@@ -42,6 +39,24 @@ _HTML = "text/html; charset=utf-8"
 _FILES: Mapping[str, str] = {f"{ROOT}/style.css": "text/css; charset=utf-8", f"{ROOT}/icon.svg": "image/svg+xml"}
 _TRACE = re.compile(rf"{ROOT}/traces/([0-9a-f]{{32}})", re.ASCII)
 _WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+class Remembered(Protocol):
+    """What makes rows of reports, here or in other processes."""
+
+    def settle(self) -> None:
+        """Have remembered what waits."""
+        ...
+
+    @property
+    def seen(self) -> Seen:
+        """Return what came since the start."""
+        ...
+
+    @property
+    def unbound(self) -> Mapping[str, UnboundService]:
+        """Return the services whose traces nothing judges, by name."""
+        ...
 
 
 class Sidecar(Protocol):
@@ -63,7 +78,7 @@ class StatusSite:
     open_paths = frozenset(_FILES)
 
     def __init__(
-        self, *, recent: Recent, history: History, sidecar: Sidecar, version: str, clock: Callable[[], int] = time.time_ns
+        self, *, recent: Remembered, history: History, sidecar: Sidecar, version: str, clock: Callable[[], int] = time.time_ns
     ) -> None:
         """Show these.
 
@@ -78,27 +93,23 @@ class StatusSite:
         self._history = history
         self._sidecar = sidecar
         self._clock = clock
-        self._environment = Environment(
-            loader=PackageLoader("otel_toolcall_eval.status"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.filters |= {
-            "duration": words.duration,
-            "machine_moment": words.machine_moment,
-            "moment": words.moment,
-            "score": words.score,
-            "shown": words.shown,
-            "size": words.size,
-        }
-        self._environment.globals |= {"root": ROOT, "version": version, "doubt_words": words.DOUBTS, "trigger_words": words.TRIGGERS}
+        self._version = version
+        self._lock = Lock()
+        self._templates: Templates | None = None  # guarded by _lock
+
+    def load(self) -> Templates:
+        """Load the templates, which the first page does otherwise, and return them: a twentieth of a start, which does not need them."""
+        with self._lock:
+            if self._templates is None:
+                from otel_toolcall_eval.status.rendering import Templates  # noqa: PLC0415 - see above
+
+                self._templates = Templates({"root": ROOT, "version": self._version})
+            return self._templates
 
     def page(self, request: SiteRequest) -> Page:
         """Make a page; one that says so for a path that there is none at."""
         if request.path in _FILES:
-            text = self._environment.get_template(request.path.removeprefix(f"{ROOT}/")).render()
+            text = self.load().render(request.path.removeprefix(f"{ROOT}/"), {})
             return Page(body=text.encode(), content_type=_FILES[request.path])
         makers: Mapping[str, Callable[[SiteRequest], Page]] = {
             ROOT: self._verdicts,
@@ -137,14 +148,17 @@ class StatusSite:
             link=link,
             seen=self._recent.seen,
             remembered=self._history.count(),
-            failures=self._recent.store.failures,
+            failures=self._history.failures,
         )
 
     def _trace(self, request: SiteRequest, trace_id: str) -> Page:
         self._recent.settle()
         reports = self._history.reports(bytes.fromhex(trace_id))
         if not reports:
-            text = "Nothing is remembered of this trace: it was not judged, or is no longer among those that are kept."
+            text = (
+                "Nothing is remembered of this trace: it was not judged, it passed and was left out since more passed than is remembered,"
+                " or it is no longer among those that are kept."
+            )
             return self._problem(request, title="Trace not found", text=text, status=404)
         current = [
             {
@@ -190,7 +204,7 @@ class StatusSite:
         return self._html("problem.html", logged_in=request.logged_in, title=title, text=text, status=status)
 
     def _html(self, template: str, *, status: int = 200, **context: Any) -> Page:  # noqa: ANN401 - what the template needs
-        text = self._environment.get_template(template).render(now=self._clock(), view=template.removesuffix(".html"), **context)
+        text = self.load().render(template, {"now": self._clock(), "view": template.removesuffix(".html"), **context})
         return Page(body=text.encode(errors="replace"), content_type=_HTML, status=status)
 
 

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from sys import maxsize
 
-from otel_toolcall_eval.errors import TooLargeError
+from otel_toolcall_eval.errors import DecodeError, TooLargeError
 from otel_toolcall_eval.wire.varint import MalformedError, fields_of
 
 _RESOURCE_SPANS = b"\x0a"  # field 1 of the request; with logs the same
@@ -29,18 +29,34 @@ class Signals:
     """What tells requests of one kind from those of another.
 
     Attributes:
+        message: the name of such a request.
         name: what they hold.
         parts: tags of the fields of one such thing that may stand there without end.
         part_names: what those are.
     """
 
+    message: str
     name: str
     parts: tuple[bytes, ...]
     part_names: str
 
+    def refusal(self, *, where: str, what: str) -> DecodeError:
+        """Return the error for a body that is no such request."""
+        return DecodeError(where=where, what=what, fix=f"send an {self.message}, and OTLP/JSON as Content-Type application/json")
 
-SPANS = Signals(name="spans", parts=(b"\x4a", b"\x5a"), part_names="attributes and events")  # fields 9 and 11 of Span
-LOG_RECORDS = Signals(name="log records", parts=(b"\x32",), part_names="attributes")  # field 6 of LogRecord
+
+SPANS = Signals(
+    message="ExportTraceServiceRequest",
+    name="spans",
+    parts=(b"\x4a", b"\x5a"),  # fields 9 and 11 of Span
+    part_names="attributes and events",
+)
+LOG_RECORDS = Signals(
+    message="ExportLogsServiceRequest",
+    name="log records",
+    parts=(b"\x32",),  # field 6 of LogRecord
+    part_names="attributes",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
-from otel_toolcall_eval.errors import DecodeError
 from otel_toolcall_eval.model.trace import Resource, Scope
 from otel_toolcall_eval.wire.any_value import NestedTooDeepError, read_key_value, read_value, text_of
 from otel_toolcall_eval.wire.attribute_reader import read_all
@@ -51,19 +50,15 @@ def decode_logs(body: bytes, projection: Projection, *, limits: Limits = DEFAULT
     try:
         request = parse_logs_request(body)
     except ProtobufDecodeError:
-        raise _not_otlp(where="request", what="the body is not a logs request in protobuf") from None
+        raise LOG_RECORDS.refusal(where="request", what="the body is not a logs request in protobuf") from None
     decoder = _Decoder(projection, MemberBudget(limits))
     for position, block in enumerate(request.resource_logs):
         try:
             decoder.block(block)
         except (MalformedError, ProtobufDecodeError):
             what = "a resource, scope, body or attribute is not protobuf"
-            raise _not_otlp(where=f"resource_logs[{position}]", what=what) from None
+            raise LOG_RECORDS.refusal(where=f"resource_logs[{position}]", what=what) from None
     return DecodedLogs.of(decoder.records, received=decoder.received)
-
-
-def _not_otlp(*, where: str, what: str) -> DecodeError:
-    return DecodeError(where=where, what=what, fix="send an ExportLogsServiceRequest, and OTLP/JSON as Content-Type application/json")
 
 
 class _Decoder:

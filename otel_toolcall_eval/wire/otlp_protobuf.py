@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
-from otel_toolcall_eval.errors import DecodeError
 from otel_toolcall_eval.model.trace import Resource, Scope, Span
 from otel_toolcall_eval.wire.any_value import text_of
 from otel_toolcall_eval.wire.attribute_reader import read_all, reader_for
 from otel_toolcall_eval.wire.decoded import DecodedTraces, FaultTally
-from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, MemberBudget, check_protobuf
+from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, SPANS, MemberBudget, check_protobuf
 from otel_toolcall_eval.wire.schema import parse_down_to_spans, parse_request, parse_resource, parse_scope
 from otel_toolcall_eval.wire.span_factory import COMPILED, Origin, origin_of
 from otel_toolcall_eval.wire.span_reader import SpanReader
@@ -58,15 +57,11 @@ def decode_traces(body: bytes, projection: Projection, *, limits: Limits = DEFAU
         request = parse_down_to_spans(body) if scans else parse_request(body)
     except ProtobufDecodeError:
         # The parser's own words name neither place nor cause, so there is nothing to keep of them.
-        raise _not_otlp(where="request", what="the body is not a trace request in protobuf") from None
+        raise SPANS.refusal(where="request", what="the body is not a trace request in protobuf") from None
     decoder = _Decoder(projection, limits)
     for position, block in enumerate(request.resource_spans):
         decoder.block(block, position)
     return decoder.result()
-
-
-def _not_otlp(*, where: str, what: str) -> DecodeError:
-    return DecodeError(where=where, what=what, fix="send an ExportTraceServiceRequest, and OTLP/JSON as Content-Type application/json")
 
 
 class _Decoder:
@@ -90,7 +85,7 @@ class _Decoder:
                 self._spans_of(spans, origin_of(resource, _scope_of(scope), spans=number, charged=is_new))
         except (MalformedError, ProtobufDecodeError):
             where = f"resource_spans[{position}], near span {len(self._spans) + self._faults.total} of the request"
-            raise _not_otlp(where=where, what="a span, or a resource, scope, attribute, event or status, is not protobuf") from None
+            raise SPANS.refusal(where=where, what="a span, or a resource, scope, attribute, event or status, is not protobuf") from None
 
     def _spans_of(self, spans: Sequence[SpanMessage | bytes], origin: Origin) -> None:
         parse, append = self._reader.parse, self._spans.append

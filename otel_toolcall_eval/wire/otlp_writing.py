@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from otel_toolcall_eval.wire.varint import FIXED32, FIXED64, LENGTH_DELIMITED, VARINT, field_of, varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     Written = str | bool | int | float | Sequence[str]
 
@@ -189,6 +189,10 @@ class Envelope:
         self._resource = field_of(_FIRST, attributes(_RESOURCE_ATTRIBUTE, resource))
         self._scope = field_of(_FIRST, field_of(_FIRST, scope_name.encode()))
 
-    def request(self, items: Iterable[bytes]) -> bytes:
+    def request(self, items: Sequence[bytes]) -> bytes:
         """Return an ``ExportTraceServiceRequest`` of spans, or an ``ExportLogsServiceRequest`` of log records."""
-        return field_of(_FIRST, self._resource + field_of(_SECOND, self._scope + b"".join(items)))
+        # The lengths are added up first, so that a batch, which is large, is copied once and not with each message around it.
+        scoped = len(self._scope) + sum([len(item) for item in items])
+        head = varint(_SECOND) + varint(scoped)
+        resourced = len(self._resource) + len(head) + scoped
+        return b"".join([varint(_FIRST), varint(resourced), self._resource, head, self._scope, *items])

@@ -37,6 +37,11 @@ def args(tool: str, arguments: Mapping[str, object], **config: bool) -> Check:
     return build_check("tool-call-args", config, {"tool_calls": [{"name": tool, "args": dict(arguments)}]})
 
 
+def output(tool: str, returned: object) -> Check:
+    """Build a check of what one call returned."""
+    return build_check("tool-call-output", None, {"tool_outputs": [{"name": tool, "output": returned}]})
+
+
 def criteria_set(checks: Iterable[Check], name: str = "faults") -> CriteriaSet:
     """Build criteria that judge every trace."""
     return CriteriaSet(name=name, checks=tuple(checks), version="1", selector=Selector(reach=Reach.EVERY))

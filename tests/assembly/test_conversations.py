@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.assembly import conversations
+from otel_toolcall_eval.assembly.compressing import Compressors
 from otel_toolcall_eval.assembly.packing import PackedSpans
 from otel_toolcall_eval.emission.attributes import event_attributes, span_attributes
 from tests.assembly.judged import count, pipeline
@@ -64,4 +65,4 @@ def test_conversations_that_are_remembered_are_bounded(monkeypatch: pytest.Monke
 
 def test_link_outlasts_packing() -> None:
     linked = replace(span(1), linked=True)
-    assert list(PackedSpans(linked.trace_id, {linked.span_id: linked}).unpack().values()) == [linked]
+    assert list(PackedSpans(linked.trace_id, {linked.span_id: linked}, Compressors()).unpack().values()) == [linked]

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
     ("shape", "traces", "how"),
     [
         pytest.param("ten_spans", 300, "plain", id="ten-spans-four-tools"),
-        pytest.param("ten_spans", 600, "packed", id="packed"),
+        pytest.param("ten_spans", 2_000, "packed", id="packed"),
         pytest.param("small_spans", 150, "plain", id="small-spans"),
         pytest.param("large_payloads", 40, "plain", id="ten-kilobytes-a-tool-span"),
         pytest.param("tiny_traces", 1_500, "plain", id="one-span-a-trace"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otel_toolcall_eval.assembly.compressing import MAX_KINDS, MAX_SHOWN, MAX_USES, Compressors, expanded
 from otel_toolcall_eval.assembly.memory import Memory
 from otel_toolcall_eval.assembly.open_trace import OpenTrace
 from otel_toolcall_eval.assembly.packing import PackedSpans
@@ -37,7 +38,7 @@ def test_spans_come_back_equal_in_their_order(attributes: dict[str, object], num
         )
         for n in range(number, 0, -1)
     ]
-    packed = PackedSpans(spans[0].trace_id, {s.span_id: s for s in spans})
+    packed = PackedSpans(spans[0].trace_id, {s.span_id: s for s in spans}, Compressors())
     unpacked = packed.unpack()
     assert list(unpacked.values()) == spans
     assert [s.size_bytes for s in unpacked.values()] == [s.size_bytes for s in spans]
@@ -48,21 +49,21 @@ def test_spans_come_back_equal_in_their_order(attributes: dict[str, object], num
 def test_packing_twice_and_packing_that_gains_nothing_change_nothing() -> None:
     trace = OpenTrace(span(1).trace_id, now_ns=0)
     trace.add(span(1), now_ns=0, relevant=True, span_limit=9, max_bytes=10**6)
-    trace.pack()
+    trace.pack(Compressors())
     size = trace.size_bytes
-    trace.pack()
+    trace.pack(Compressors())
     assert (trace.is_packed, trace.size_bytes, list(trace.spans.values())) == (True, size, [span(1)])
     small = OpenTrace(span(1).trace_id, now_ns=0)
     dense = span(1, size=0, attributes={"x": random.Random(1).randbytes(1_000)})  # noqa: S311 - repeatable, and no secret
     small.add(dense, now_ns=0, relevant=True, span_limit=9, max_bytes=10**6)
-    small.pack()
+    small.pack(Compressors())
     assert not small.is_packed
 
 
 def test_packed_trace_that_is_touched_without_a_new_span_is_left_alone() -> None:
     memory, trace = Memory(0), OpenTrace(span(1).trace_id, now_ns=0)
     trace.add(span(1), now_ns=0, relevant=True, span_limit=9, max_bytes=10**6)
-    trace.pack()
+    trace.pack(Compressors())
     memory.take_on(trace)
     memory.touch(trace)
     memory.chill()
@@ -84,3 +85,49 @@ def test_decided_trace_is_looked_at_again_when_something_else_than_a_span_says_m
 
 def test_without_a_reader_no_span_is_an_agents() -> None:
     assert not never(span(1))
+
+
+def test_what_is_alike_takes_less_and_everything_is_read_again_whatever_came_between() -> None:
+    compressors, noise = Compressors(), random.Random(1)  # noqa: S311 - repeatable, and no secret
+    text = noise.randbytes(4_000)
+    made = []
+    for number in range(2 * MAX_USES + 10):
+        kind = f"kind-{number % (MAX_KINDS + 4)}"
+        data = kind.encode() + text + noise.randbytes(20)
+        made.append((data, *compressors.compress(data, kind=kind)))
+    assert all(expanded(blob, shown) == data for data, blob, shown in made)
+    shown_sizes = [len(blob) for _, blob, shown in made if shown]
+    assert max(shown_sizes) < 200
+    # the first of each kind, twice anew; and all of the kinds that there is no room for
+    firsts = 3 * MAX_KINDS + sum(number % (MAX_KINDS + 4) >= MAX_KINDS for number in range(len(made)))
+    assert abs(len(made) - len(shown_sizes) - firsts) <= 3 * 4
+
+
+def test_what_was_shown_is_bounded_however_long_something_made_with_it_is_kept() -> None:
+    compressors, noise, kept = Compressors(), random.Random(1), []  # noqa: S311 - repeatable, and no secret
+    for number in range(12 * MAX_USES):
+        data = b"%d" % number + noise.randbytes(8)
+        made = compressors.compress(data, kind=f"kind-{number % MAX_KINDS}")
+        if number % 50 == 49:
+            kept.append((data, *made))
+    shown = {id(one) for _, _, one in kept if one is not None}
+    assert MAX_KINDS < len(shown) <= MAX_SHOWN
+    assert all(expanded(blob, one) == data for data, blob, one in kept)
+    kept.clear()
+    del made
+    again = {compressors.compress(b"%d" % number, kind="kind-1")[1] for number in range(2 * MAX_USES)}
+    assert len(again) > 2  # what nothing is left of gives its place back
+
+
+def test_traces_of_services_with_any_name_or_none_come_back_equal() -> None:
+    compressors = Compressors()
+    for resource in (Resource(attributes={}), Resource(attributes={"service.name": 7}), Resource(attributes={"service.name": "s" * 500})):
+        alone = replace(span(1, attributes={"x": "y" * 500}), resource=resource)
+        packed = PackedSpans(alone.trace_id, {alone.span_id: alone}, compressors)
+        assert list(packed.unpack().values()) == [alone]
+
+
+def test_empty_trace_is_left_alone() -> None:
+    trace = OpenTrace(span(1).trace_id, now_ns=0)
+    trace.pack(Compressors())
+    assert not trace.is_packed

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.assembly.completion import IN_PROCESS_POLICY, CompletionPolicy, Unit
+from otel_toolcall_eval.assembly.open_trace import judged_root
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits, TraceBuffer
 from otel_toolcall_eval.model.trace import Doubt, Span, Trace, Trigger
 from tests.fakes import SECOND_NS, span
@@ -372,6 +373,30 @@ def test_parents_in_a_ring_and_self_parents_are_judged() -> None:
     traces = buf.pop_due(now_ns=300 * SECOND_NS)
     assert [t.root.span_id if t.root else None for t in traces] == [(1).to_bytes(8, "big")] * 2
     assert [t.doubts for t in traces] == [(Doubt.NO_ROOT,)] * 2
+
+
+def plainly_judged(spans: list[Span]) -> Span | None:
+    """Put the rule for the judged root in one key."""
+    ids = {one.span_id for one in spans}
+
+    def rank(one: Span) -> tuple[bool, bool, bool, int, bytes]:
+        below_another = one.parent_span_id in ids and not one.is_root
+        return one.parent_span_id is not None, not one.is_root, below_another, one.start_unix_ns, one.span_id
+
+    return min(spans, key=rank, default=None)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 6), st.none() | st.integers(0, 7), st.sampled_from([0, 0x100, 0x300]), st.integers(0, 3)),
+        max_size=6,
+        unique_by=lambda row: row[0],
+    )
+)
+def test_judged_root_is_the_first_by_the_rule_in_any_order(rows: list[tuple[int, int | None, int, int]]) -> None:
+    spans = [span(number, parent=parent, flags=flags, start=start) for number, parent, flags, start in rows]
+    assert judged_root(spans) is plainly_judged(spans)
+    assert judged_root(iter(spans[::-1])) is plainly_judged(spans)
 
 
 def test_decision_cache_forgets_by_generation_and_stays_within_its_capacity() -> None:

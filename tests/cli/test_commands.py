@@ -444,3 +444,12 @@ def test_demo_in_json_gives_the_scores_computed_by_hand(run: Callable[..., Run])
     assert scores[:5] == [[1.0] * 4] * 5
     # count: the temperature alone is off, 4/5; order: 2 of 4 in sequence; args: one city of 4; output: the forecast of 3
     assert scores[5] == pytest.approx([4 / 5, 2 / 4, 3 / 4, 2 / 3])
+
+
+def test_version_is_an_answer_and_not_a_complaint(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("otel-toolcall-eval ")
+    assert said.err == ""

@@ -187,6 +187,6 @@ def test_faulty_one_is_counted_and_costs_the_others_nothing(built: tuple[Emitter
     emitter, said = built
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [Faulty(), emitter])
     worker._emit(REPORTS)  # noqa: SLF001 - as its thread does, with reports that no pipeline makes
-    assert worker.failures == len(REPORTS)
+    assert worker.counts()["toolcall_eval.failures", ()] == len(REPORTS)
     assert worker.shutdown(10)
     assert "weather" in said()

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import gc
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
@@ -21,13 +25,13 @@ from otel_toolcall_eval.emission.aggregator import Aggregator
 from otel_toolcall_eval.emission.collection import Collection
 from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
 from otel_toolcall_eval.emission.operation_names import QUEUE_MEMORY
-from otel_toolcall_eval.emission.recording import SdkRecorder
+from otel_toolcall_eval.emission.recording import Bundle, SdkRecorder
 from otel_toolcall_eval.emission.vocabulary import Vocabulary
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
 from otel_toolcall_eval.journal.store import Sync
 from otel_toolcall_eval.model.log_record import LogRecord
-from otel_toolcall_eval.model.score import Label, Outcome
+from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
 from otel_toolcall_eval.model.trace import Doubt, Trigger
 from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.wire.decoded import DecodedTraces
@@ -423,3 +427,87 @@ def test_shutdown_leaves_the_callers_provider_running(recorded: Recorded) -> Non
     recorded.emitter.shutdown(10)
     recorded.emitter.shutdown(10)
     assert sum(recorded.emit(report(verdict())).sums("toolcall_eval.evaluations").values()) == 1
+
+
+MET = [
+    tuple(ExpectationOutcome(tool=tool, outcome=Outcome.MATCHED) for tool in tools)
+    for tools in (["search"], ["search"], ["search", "book"])
+]
+"""The first two are equal, as those of criteria that were loaded anew."""
+
+VERDICTS = st.builds(
+    lambda label, evaluator, criteria, value, outcomes, doubts, failed: verdict(
+        label,
+        evaluator=evaluator,
+        criteria=criteria,
+        given=replace(score(value), outcomes=outcomes),
+        doubts=doubts,
+        failed=failed and label is Label.INCONCLUSIVE,
+    ),
+    st.sampled_from(Label),
+    st.sampled_from(["ToolCallCountEvaluator", "ToolCallOrderEvaluator"]),
+    st.sampled_from(["weather", "other"]),
+    st.sampled_from([1.0, 1.0, 0.5]),
+    st.sampled_from(MET),
+    st.sampled_from([(), (), (Doubt.ORPHAN,)]),
+    st.booleans(),
+)
+REPORTS = st.builds(
+    lambda verdicts, service, agent, trigger: report(
+        *verdicts, span=judged_span(resource={"service.name": service} if service else {}), agent=agent, trigger=trigger
+    ),
+    st.lists(VERDICTS, max_size=3),
+    st.sampled_from(["", "shop", "x" * 300]),
+    st.sampled_from([None, "a", "b", "y" * 300]),
+    st.sampled_from([Trigger.ROOT_SPAN, Trigger.EVICTION]),
+)
+
+
+@given(st.lists(st.tuples(REPORTS, st.integers(1, 3)), max_size=6), st.booleans())
+def test_emitter_that_has_seen_much_records_what_fresh_ones_do(reports: list[tuple[TraceReport, int]], read_between: bool) -> None:  # noqa: FBT001 - drawn
+    seasoned, fresh = Aggregator(Resource({})), Aggregator(Resource({}))
+    emitter = MetricsEmitter(seasoned)
+    for item, times in reports:
+        for _ in range(times):
+            emitter.emit(item)
+            MetricsEmitter(fresh).emit(item)
+        if read_between:
+            seasoned.states(take_extremes=False)
+    assert held_by(seasoned) == held_by(fresh)
+
+
+def held_by(aggregator: Aggregator) -> Mapping[tuple[str, object], tuple[object, ...]]:
+    """All cells, their exemplars by value and span: the two aggregators are told of a report one after the other."""
+    return {
+        (name, key): (state.total, state.counts, state.low, state.high, {value: told.span for value, told in state.exemplars})
+        for name, cells in aggregator.states(take_extremes=False).items()
+        for key, state in cells
+    }
+
+
+def test_memory_of_bundles_is_bounded_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otel_toolcall_eval.emission.metrics._REMEMBERED_VALUES", 50)
+    aggregator = Aggregator(Resource({}))
+    emitter, met, before = MetricsEmitter(aggregator), verdict(Label.PASS, given=score(1.0)), bundles()
+    for number in range(1_000):
+        for _ in range(2):  # the second of a kind is noted
+            emitter.emit(report(met, agent=f"agent-{number}"))
+    assert 0 < bundles() - before <= 50 + 256
+    totals = {key: state.total for key, state in aggregator.states(take_extremes=False)[names.EVALUATIONS.name]}
+    assert list(totals.values()) == [2_000]
+    assert bundles() - before <= 50
+
+
+def test_names_that_are_too_long_are_recorded_and_not_remembered() -> None:
+    aggregator = Aggregator(Resource({}))
+    emitter, met = MetricsEmitter(aggregator), verdict(Label.PASS, given=score(1.0))
+    emitter.emit(report(met, agent="a"))  # that of the trace's fate, which does not hang on the agent
+    before = bundles()
+    for number in range(20):
+        emitter.emit(report(met, agent=f"{number}" * 300))
+    assert bundles() == before
+    assert sum(state.total for _, state in aggregator.states(take_extremes=False)[names.TRACES_DECIDED.name]) == 21
+
+
+def bundles() -> int:
+    return sum(isinstance(one, Bundle) for one in gc.get_objects())

@@ -11,8 +11,9 @@ from opentelemetry.sdk.resources import Resource
 
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.aggregator import Aggregator
-from otel_toolcall_eval.emission.collection import Collection, Temporality
-from otel_toolcall_eval.emission.metrics_export import INTERVAL, TEMPORALITY, ExportPlan, MetricsExport
+from otel_toolcall_eval.emission.collection import Collection
+from otel_toolcall_eval.emission.export_plan import INTERVAL, TEMPORALITY, ExportPlan, Temporality
+from otel_toolcall_eval.emission.metrics_export import MetricsExport
 from otel_toolcall_eval.errors import SettingsError
 
 if TYPE_CHECKING:

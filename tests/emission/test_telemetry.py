@@ -164,7 +164,7 @@ def test_every_instrument_has_one_name_by_otlp_and_on_the_page(sink: Sink, telem
     instruments = {item.name: item for item in (*names.RECORDED, *OBSERVED)}
     untouched = {"toolcall_eval.traces.evicted"}
     assert set(by_otlp) == set(instruments) - untouched
-    page = telemetry.page.render("application/openmetrics-text").body.decode()
+    page = telemetry.page().render("application/openmetrics-text").body.decode()
     families = {family.name: family for family in text_string_to_metric_families(page)}  # type: ignore[no-untyped-call]
     expected = {
         family_name(item.name, unit=item.unit, is_gauge=item.kind is Kind.OBSERVABLE_GAUGE, is_counter="counter" in item.kind.value)
@@ -177,7 +177,7 @@ def test_every_instrument_has_one_name_by_otlp_and_on_the_page(sink: Sink, telem
 
 def test_nothing_that_a_user_recorded_leaves_by_default(sink: Sink, telemetry: Telemetry) -> None:
     _emit(telemetry)
-    page = telemetry.page.render("application/openmetrics-text").body + telemetry.page.render().body
+    page = telemetry.page().render("application/openmetrics-text").body + telemetry.page().render().body
     assert telemetry.shutdown(30)
     everything = sink.received.everything()
     assert len(everything) > 1000
@@ -222,7 +222,7 @@ def test_without_an_endpoint_there_is_the_page_and_nothing_else() -> None:
     telemetry = build_telemetry(version="1")
     assert (dict(telemetry.outlets), dict(telemetry.targets)) == ({}, {})
     _emit(telemetry)
-    assert b"gen_ai_evaluation_score_bucket" in telemetry.page.render().body
+    assert b"gen_ai_evaluation_score_bucket" in telemetry.page().render().body
     assert telemetry.flush_metrics()
     assert telemetry.shutdown(10)
 

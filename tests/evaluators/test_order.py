@@ -188,6 +188,23 @@ def test_explanation_names_what_is_wrong(expected: str, actual: str, strict: boo
     assert justify(expected, log(*actual), strict=strict).explain() == explanation
 
 
+@given(EXPECTED, CALLS, BOOLEANS, PARALLEL)
+def test_explanation_names_exactly_what_the_outcomes_tell(
+    expected: str,
+    calls: list[tuple[str, int | None]],
+    strict: bool,  # noqa: FBT001 - drawn
+    parallel: Parallel,
+) -> None:
+    score = evaluate(expected, log(*grouped(calls)), strict=strict, parallel=parallel)
+    assert isinstance(score.justification, OrderJustification)
+    told = score.justification.explain().split("; ")
+    for outcome, words in ((Outcome.MISSING, "missing"), (Outcome.WRONG_ORDER, "out of order")):
+        tools = dict.fromkeys(entry.tool for entry in score.outcomes if entry.outcome is outcome)
+        assert [one for one in told if one.startswith(f"{words}: ")] == ([f"{words}: {', '.join(tools)}"] if tools else [])
+    others = len(calls) - sum(entry.outcome is not Outcome.MISSING for entry in score.outcomes)
+    assert [int(one.split()[0]) for one in told if " further call" in one] == ([others] if strict and others else [])
+
+
 def test_note_says_that_another_order_would_score_more() -> None:
     calls = log(*grouped([("b", 1), ("a", 1), ("c", None)]))
     note = "in another order of the calls that overlap in time the score would be 1 (parallel: any)"

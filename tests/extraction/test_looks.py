@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -94,6 +98,49 @@ def test_a_reading_never_hangs_on_what_was_read_before(many: list[Span]) -> None
         assert found.reading(span) == uncached(ALL, span)
 
 
+@given(st.lists(spans, min_size=1, max_size=8), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 7)), max_size=40), st.integers(1, 4))
+def test_what_is_noted_on_a_span_is_the_same_as_asking_anew_whoever_asks_and_whatever_was_forgotten(
+    many: list[Span], asked: list[tuple[int, int]], most: int
+) -> None:
+    dialects = (ALL, BUILT_IN, ODD)
+    with patch.object(looks, "MAX_LOOKS", most):
+        found = [Looks(each) for each in dialects]
+        for who, number in asked:
+            span = many[number % len(many)]
+            assert found[who].reading(span) == uncached(dialects[who], span)
+
+
+def test_a_span_that_is_noted_differs_in_nothing_and_what_is_made_of_it_is_looked_at_anew() -> None:
+    found = Looks(BUILT_IN)
+    tool = make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
+    untouched = replace(tool)
+    assert found.reading(tool).is_call
+    assert tool.look is not None
+    assert (tool, repr(tool)) == (untouched, repr(untouched))
+    other = replace(tool, attributes={"gen_ai.operation.name": "chat"})
+    assert other.look is None
+    assert found.reading(other) == uncached(BUILT_IN, other) != found.reading(tool)
+
+
+def test_a_span_that_is_copied_or_sent_away_takes_no_note_along() -> None:
+    tool = make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
+    Looks(BUILT_IN).reading(tool)
+    for other in (copy.copy(tool), copy.deepcopy(tool), pickle.loads(pickle.dumps(tool))):  # noqa: S301 - our own bytes
+        assert other == tool
+    assert copy.deepcopy(tool).look is pickle.loads(pickle.dumps(tool)).look is None  # noqa: S301
+
+
+def test_spans_keep_no_reading_that_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "MAX_LOOKS", 2)
+    found = Looks(BUILT_IN)
+    tool = make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
+    assert found.reading(tool).is_call
+    for number in range(3):
+        found.reading(make(attributes={f"gen_ai.prompt.{number}": "x"}))
+    assert getattr(tool.look, "reading", tool) is None
+    assert found.reading(tool) == uncached(BUILT_IN, tool)
+
+
 def test_spans_of_one_look_share_one_reading() -> None:
     found = Looks(BUILT_IN)
     one, other, third = (
@@ -140,4 +187,5 @@ def test_invented_values_make_no_looks() -> None:
 def test_what_is_too_long_is_read_and_not_remembered(span: Span) -> None:
     found = Looks(BUILT_IN)
     assert found.reading(span) == uncached(BUILT_IN, span)
+    assert span.look is None
     assert found.remembered <= 1  # at most its attributes' names, where these are ordinary

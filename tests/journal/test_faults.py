@@ -139,7 +139,8 @@ def test_a11_corrupt_file_is_moved_aside_and_the_sidecar_starts_and_is_healthy(t
     left.write_bytes(bytes(data))
     environ = {"OTEL_TOOLCALL_EVAL_JOURNAL_PATH": str(left), "OTEL_TOOLCALL_EVAL_JOURNAL_SYNC": "ack"}
     with running_sidecar("--criteria", str(criteria), environ=environ) as sidecar:
-        assert [get(sidecar.http, page) for page in ("/livez", "/readyz")] == [(200, b"ok\n")] * 2
+        sidecar.until_ready()
+        assert get(sidecar.http, "/livez") == (200, b"ok\n")
         send_json(sidecar.http, otlp(otlp_span(77, 1)))
         assert sidecar.verdicts.get(timeout=30)["label"] == "pass"
         page = get(sidecar.http, "/metrics")[1].decode()

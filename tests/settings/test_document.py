@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -119,3 +120,8 @@ def test_a_file_that_grows_beyond_the_bound_is_not_read_to_its_end(monkeypatch: 
     findings = Findings()
     assert read_document(Path("/proc/self/status"), findings) is None
     assert [problem.what for problem in findings.problems] == ["the file has grown beyond 0 MiB"]
+
+
+def test_the_yaml_library_is_loaded_for_yaml_alone() -> None:
+    code = "import sys, otel_toolcall_eval.wiring; print('ruamel.yaml' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

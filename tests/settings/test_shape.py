@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -228,3 +231,25 @@ def test_no_word_of_pydantic_gets_out(drawn: tuple[type[Shape], dict[str, Any]],
         assert problem.what != "a key is not text"
         assert "Input should" not in str(problem)
         assert problem.fix
+
+
+def test_threads_that_read_first_together_all_read() -> None:
+    class Read(Shape):
+        some_name: str
+        inner: MatchShape | None = None
+
+    start = Barrier(8)
+
+    def read(number: int) -> Read | None:
+        start.wait()
+        return check(Read, {"someName": str(number), "inner": {"service": "a"}}, top(), Findings())
+
+    assert not Read.__pydantic_complete__  # so the threads build it
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(read, range(8)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert [one and one.some_name for one in found] == [str(number) for number in range(8)]

@@ -169,7 +169,7 @@ class Reply:
 
 def ask(port: int, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
     """Send one HTTP request; underscores in header names become hyphens."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, path, body=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
         response = connection.getresponse()
@@ -197,7 +197,7 @@ def call(port: int, message: bytes, method: str = TRACES, compression: grpc.Comp
     with grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.max_send_message_length", -1)]) as channel:
         export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method, None, None)
         try:
-            body, ended = export.with_call(message, timeout=30, compression=compression)
+            body, ended = export.with_call(message, timeout=60, compression=compression)
         except grpc.RpcError as error:
             trailers = {each.key: each.value for each in error.trailing_metadata() or ()}
             return Called(code=error.code().name, details=error.details() or "", body=b"", trailers=trailers)

@@ -21,6 +21,7 @@ from tests.wire.test_transcoding import everything_in_logs, everything_in_metric
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from otel_toolcall_eval.assembly.shed import Shed
     from otel_toolcall_eval.model.trace import Span
     from otel_toolcall_eval.wire.decoded import DecodedTraces
     from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
@@ -72,12 +73,9 @@ class Sink:
     def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt | None:
         return self._take(decoded, transport)
 
-    def shed(self, decoded: DecodedTraces, *, transport: str) -> bool:
-        self.shed_requests.append(f"{len(decoded.spans)} spans by {transport}")
-        return self.sheds
-
-    def shed_logs(self, decoded: DecodedLogs, *, transport: str) -> bool:
-        self.shed_requests.append(f"{decoded.received} records by {transport}")
+    def shed(self, shed: Shed) -> bool:
+        what = f"{shed.records} records" if shed.records else f"{shed.spans} spans"
+        self.shed_requests.append(f"{what} by {shed.transport}")
         return self.sheds
 
     def _take(self, decoded: object, _transport: str) -> Receipt | None:

@@ -28,6 +28,7 @@ from otel_toolcall_eval.wire.otlp_writing import (
     span_event,
     span_title,
 )
+from otel_toolcall_eval.wire.varint import LENGTH_DELIMITED, field_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -100,6 +101,18 @@ def test_attributes_stand_where_their_tag_says(tag: bytes, message: type[LogReco
 def _logs(*records: bytes) -> ExportLogsServiceRequest:
     envelope = Envelope(resource={"service.name": "s", "service.instance": 3}, scope_name="scope")
     return ExportLogsServiceRequest.FromString(envelope.request(records))
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 60, 127, 128, 16_000, 16_384]), max_size=5),
+    st.dictionaries(st.text(max_size=3), st.text(max_size=3) | st.integers(), max_size=3),
+)
+def test_a_request_is_what_stands_in_it_field_by_field(sizes: list[int], resource: dict[str, str | int]) -> None:
+    items = [bytes([number]) * size for number, size in enumerate(sizes)]
+    first, second = (number << 3 | LENGTH_DELIMITED for number in (1, 2))
+    scoped = field_of(first, field_of(first, b"scope")) + b"".join(items)
+    resourced = field_of(first, attributes(bytes([first]), resource)) + field_of(second, scoped)
+    assert Envelope(resource=resource, scope_name="scope").request(items) == field_of(first, resourced)
 
 
 @pytest.mark.parametrize("with_span", [True, False])

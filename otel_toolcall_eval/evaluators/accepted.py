@@ -1,0 +1,66 @@
+"""Remembers recorded texts that were as expected, since what passes once passes a thousand times a minute, letter by letter."""
+
+from __future__ import annotations
+
+from sys import getsizeof
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.model.tool_call import Payload
+
+MAX_BYTES: Final = 1 << 16
+"""Memory of all texts that are remembered for one criteria set; evaluators keep up to 256 of these."""
+
+MAX_TEXT_CHARS: Final = 1 << 12
+_ENTRY_BYTES: Final = 200  # what a text takes beside itself
+_MAX_RULES: Final = 8  # two for each way of reading: several dialects may write the same tool's calls
+
+
+class Accepted:
+    """Texts by expectation, each with the rules by which it was read. Decoding and comparing them is the dearest part of a verdict.
+
+    No content is kept: what a text holds is anew decoded for whoever asks, so that nobody can change what the next trace is judged by.
+    Several threads may use one: each step is a single operation on a dictionary, and the worst is a text that is compared once more.
+    """
+
+    __slots__ = ("_size_bytes", "_texts")
+
+    def __init__(self, expectations: int) -> None:
+        """Know none."""
+        self._texts: list[dict[str, tuple[object, ...]]] = [{} for _ in range(expectations)]
+        self._size_bytes = 0
+
+    def knows(self, place: int, payload: Payload) -> bool:
+        """Tell whether a payload is known to be what the expectation at a place asks for."""
+        texts = self._texts[place]
+        if not texts:
+            return False
+        decided_by = payload.decided_by
+        if decided_by is None:
+            return False
+        rules = texts.get(decided_by[0])
+        return rules is not None and _are_among(rules, decided_by[1], decided_by[2])
+
+    def add(self, place: int, payload: Payload) -> None:
+        """Remember that a payload is what the expectation at a place asks for, if its text and rules alone decide that."""
+        decided_by = payload.decided_by
+        if decided_by is None or len(decided_by[0]) > MAX_TEXT_CHARS:
+            return
+        text, source, dialect = decided_by
+        known = self._texts[place].get(text)
+        if known is not None:
+            if not _are_among(known, source, dialect) and len(known) < _MAX_RULES:
+                self._texts[place][text] = (*known, source, dialect)
+            return
+        size_bytes = getsizeof(text) + _ENTRY_BYTES
+        if self._size_bytes + size_bytes > MAX_BYTES:
+            for texts in self._texts:
+                texts.clear()
+            self._size_bytes = 0
+        self._texts[place][text] = source, dialect
+        self._size_bytes += size_bytes
+
+
+def _are_among(rules: tuple[object, ...], source: object, dialect: object) -> bool:
+    """Tell whether two rules stand side by side among those of a text."""
+    return any(rules[place] is source and rules[place + 1] is dialect for place in range(0, len(rules), 2))
