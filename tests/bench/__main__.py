@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 PARTS: Final = {
     "sidecar": "a sidecar beside the OpenTelemetry Collector, under ten loads",
-    "floor": "a gRPC server in Python that reads nothing, beside the Collector",
+    "floor": "the least that receiving, a bound trace and judging can cost in Python, beside the real thing and the Collector",
     "judging": "four evaluators on a trace, beside the reference evaluators",
     "wire": "decoding beside protobuf's and json's parsers alone",
     "extraction": "reading tool calls beside decoding them",
     "evaluators": "each evaluator by itself, and twice the calls",
+    "instructions": "instructions of the whole way of a trace, by stage, and of a verdict set; the ten costliest functions",
     "growth": "the whole way of a trace, and twice the traces, spans, expectations",
     "buffer": "grouping by trace, and twice the traces",
     "processor": "the span processor beside BatchSpanProcessor",

@@ -32,6 +32,7 @@ class Load:
         json: OTLP/JSON in place of protobuf.
         gzip: bodies are packed.
         bound: the traces are judged by four evaluators; else by none, although there are criteria.
+        workers: processes that judge.
     """
 
     traces: int = TRACES_OF_BATCH
@@ -41,6 +42,7 @@ class Load:
     json: bool = False
     gzip: bool = False
     bound: bool = True
+    workers: int = 1
 
     @property
     def spans(self) -> int:
@@ -51,6 +53,8 @@ class Load:
 LOADS: Mapping[str, Load] = {
     "bound-grpc": Load(),
     "unbound-grpc": Load(bound=False),
+    "bound-grpc-2": Load(workers=2),
+    "unbound-grpc-2": Load(workers=2, bound=False),
     "bound-http": Load(transport="http"),
     "unbound-http": Load(transport="http", bound=False),
     "bound-json": Load(transport="http", json=True),
