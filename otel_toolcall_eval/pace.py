@@ -35,6 +35,8 @@ _SPANS_BEFORE = 1_000  # of which the costs are supposed, not measured: the very
 _SECONDS_BEFORE = 50e-6  # of judging one of them; the first is judged only after the quiet period, and a flood is as long unbraked
 _HASTE = 5.0  # by a fifth of a second that verdicts are late already, work is charged twofold
 _LATEST_SECONDS = 1.0  # what counts of it: a process that was suspended was not busy
+_PAUSE_NS = 1_000_000_000  # a turn of the worker takes a fifteenth; a longer one most likely holds a pause of the process, or the machine
+_MOST_SPAN_NS = 1_000_000  # what counts of a span in such a turn; spans that do cost more, for turns on end, are braked too little
 
 
 class Burden(NamedTuple):
@@ -136,6 +138,8 @@ class _Cost:
         self.seconds = supposed_seconds  # for one; written in one step, so any thread may read it
 
     def learn(self, spans: int, ns: int) -> None:
+        if ns > _PAUSE_NS:  # a minute's pause, taken for work, would hold senders back for minutes: it is forgotten by spans that come
+            ns = min(ns, spans * _MOST_SPAN_NS)
         kept = _MEMORY_SPANS / (_MEMORY_SPANS + spans)
         self._spans = self._spans * kept + spans
         self._total_seconds = self._total_seconds * kept + ns / 1e9

@@ -126,6 +126,28 @@ def test_a_process_that_was_suspended_is_not_behind_for_ever() -> None:
     assert suspended.admit(SPANS, transport="grpc", now_ns=10 * SECOND_NS) == 0.0
 
 
+@pytest.mark.parametrize("stage", ["taking", "judging"])
+def test_a_pause_in_the_midst_of_work_is_not_taken_for_work(stage: str) -> None:
+    pace = learned()
+    if stage == "taking":
+        pace.took(SPANS, ns=600 * SECOND_NS)
+    else:
+        pace.judged(SPANS, ns=600 * SECOND_NS, late_ns=0)
+    # It counts as a millisecond a span, within a memory of some thousand spans: twice or thrice what a span costs, for a moment.
+    assert pace.admit(SPANS, transport="grpc", now_ns=SECOND_NS) < 3 * 0.05
+    for _ in range(40):
+        pace.judged(SPANS, ns=int(SPANS * 80_000 / BESIDES), late_ns=0)
+        pace.took(SPANS, ns=int(SPANS * 20_000 / BESIDES))
+    assert pace.admit(SPANS, transport="grpc", now_ns=10 * SECOND_NS) == 0.0
+
+
+def test_turns_that_are_long_since_their_spans_are_many_count_whole() -> None:
+    pace = learned()
+    for _ in range(100):
+        pace.judged(10_000, ns=int(10_000 * 480_000 / BESIDES), late_ns=0)  # 3.6 s each
+    assert pace.admit(SPANS, transport="grpc", now_ns=SECOND_NS) == pytest.approx(SPANS * 500e-6 - FREE_SECONDS, rel=0.02)
+
+
 def test_a_forked_child_owes_nothing_and_waits_for_no_lock_of_its_parent() -> None:
     pace = learned()
     pace.admit(100 * SPANS, transport="grpc", now_ns=SECOND_NS)
