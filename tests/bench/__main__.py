@@ -27,6 +27,7 @@ PARTS: Final = {
     "instructions": "instructions of the whole way of a trace, by stage, and of a verdict set; the ten costliest functions",
     "growth": "the whole way of a trace, and twice the traces, spans, expectations",
     "buffer": "grouping by trace, and twice the traces",
+    "packing": "packing a trace that waits beside marshal alone, for traces that are alike and for lifelike ones",
     "processor": "the span processor beside BatchSpanProcessor",
     "journal": "the journal beside no journal",
     "memory": "what open traces take",

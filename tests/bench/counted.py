@@ -31,7 +31,8 @@ from tests.fakes import SECOND_NS
 if TYPE_CHECKING:
     from otel_toolcall_eval.pipeline import Pipeline
 
-SERVICES: Final = {"bound": "weather-agent", "unbound": "another-agent"}
+SERVICES: Final = {"bound": "weather-agent", "unbound": "another-agent", "lifelike": "weather-agent"}
+"""Kinds of traces, and which service the criteria are for. Lifelike ones are bound, too, and no two say the same."""
 JUDGE: Final = "judge"
 STAGES: Final = ("decode", "group", JUDGE, "record", "emit")
 PARSE: Final = "parse"
@@ -60,7 +61,8 @@ def count_way(sections: Sections, kind: str, folder: Path) -> None:
     now_ns, first, judged = SECOND_NS, 1, 0
     for number in range(WARM + PASSES):
         names = {stage: f"{kind} {stage}" if number >= WARM else "" for stage in (*STAGES, PARSE)}
-        bodies = [traces_of(first + batch * TRACES_OF_BATCH, TRACES_OF_BATCH) for batch in range(REQUESTS)]
+        begins = [first + batch * TRACES_OF_BATCH for batch in range(REQUESTS)]
+        bodies = [traces_of(begin, TRACES_OF_BATCH, lifelike=kind == "lifelike") for begin in begins]
         first, now_ns = first + REQUESTS * TRACES_OF_BATCH, now_ns + LATER_NS
         sections.begin(names["decode"])
         decoded = [otlp_protobuf.decode_traces(body, pipe.projection).spans for body in bodies]
@@ -84,7 +86,7 @@ def count_way(sections: Sections, kind: str, folder: Path) -> None:
         judged += sum(len(report.verdicts) == 4 for report in reports)
         assert len(reports) == REQUESTS * TRACES_OF_BATCH
     events.shutdown(1.0)
-    assert judged == logs.taken / 4 == (first - 1 if kind == "bound" else 0)
+    assert judged == logs.taken / 4 == (0 if kind == "unbound" else first - 1)
 
 
 def count_sets(sections: Sections, size: int) -> None:

@@ -75,6 +75,18 @@ def test_the_standard_load_passes_all_four_evaluators_where_it_is_bound(service:
     assert [verdict.emitted_score for verdict in report.verdicts] == scores
 
 
+def test_lifelike_traces_are_as_long_and_say_what_nobody_said() -> None:
+    first, second = (ExportTraceServiceRequest.FromString(request_of(number, 1, lifelike=True)) for number in (1, 2))
+    usual = ExportTraceServiceRequest.FromString(request_of(1, 1))
+    assert request_of(1, 1, lifelike=True) == first.SerializeToString()
+    assert first.ByteSize() == pytest.approx(usual.ByteSize(), rel=0.02)
+    said = [
+        span.attributes[3].value.string_value for one in (first, second) for span in one.resource_spans[0].scope_spans[0].spans[::2][:5]
+    ]
+    ids = [span.span_id for one in (first, second) for span in one.resource_spans[0].scope_spans[0].spans]
+    assert (len(set(said)), len(set(ids))) == (10, 2 * SPANS_OF_TRACE)
+
+
 RESULT = Result(name="a", load="b", ours=3.0, theirs=2.0, yardstick="c")
 
 
