@@ -91,8 +91,9 @@ class Decider:
 
     def keep(self, trace: OpenTrace, *, now_ns: int) -> None:
         """Keep a decided trace for late spans."""
+        until_ns = self._settled.keep(trace, now_ns=now_ns)
         self._memory.take_on(trace)
-        heapq.heappush(self._deadlines, (self._settled.keep(trace, now_ns=now_ns), trace.key))
+        heapq.heappush(self._deadlines, (until_ns, trace.key))
 
     def grew(self, trace: OpenTrace, *, now_ns: int) -> None:
         """Have another look at a decided trace, if what came late calls for one."""

@@ -6,6 +6,7 @@ of its own, since what is late usually comes in one more batch. Past the window,
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.trace import Trigger
@@ -27,7 +28,7 @@ class SettledTraces:
     def __init__(self, policy: CompletionPolicy) -> None:
         """Start empty."""
         self._policy = policy
-        self._traces: dict[bytes, OpenTrace] = {}  # by key; insertion order is order of decision
+        self._traces: OrderedDict[bytes, OpenTrace] = OrderedDict()  # by key, in order of decision
         self._units: dict[bytes, dict[bytes, OpenTrace]] = {}  # the units of each trace ID, by key
 
     def __len__(self) -> int:
