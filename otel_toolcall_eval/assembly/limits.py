@@ -11,7 +11,8 @@ class BufferLimits:
 
     Attributes:
         num_traces: open traces; beyond it the oldest is judged and evicted.
-        limit_bytes: estimated bytes of all open traces; beyond it likewise. Above a quarter of it traces that wait are packed.
+        limit_bytes: estimated bytes of all open traces; beyond it likewise. Above a quarter of it traces
+            that wait for long are packed, above three eighths of it others, too.
         maximum_trace_size_bytes: estimated bytes of one trace; beyond it spans are counted and not kept.
         span_limit: tool, model and agent spans kept of one trace.
         decisions: trace IDs remembered after their decision, so that a late span never opens a fresh trace.

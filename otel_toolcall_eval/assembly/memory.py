@@ -1,8 +1,8 @@
 """The books on what open and settled traces weigh, and which of them are packed to weigh less.
 
 Choice: once what is unpacked exceeds a bound, what is looked at again last is packed first: decided traces, then those that wait for their
-root, then the newest of the others that have been left in peace for a while, since the oldest are due next. So packing costs nothing while
-memory is plenty, and where it is short no more is packed than has to be.
+root; and beyond another bound the newest of the others that have been left in peace for a while, since the oldest are due next. So
+packing costs nothing while memory is plenty, and where it is short no more is packed than has to be.
 Rejected: packing after a time (costs the same at any load), packing all (a trace that grows span by span would be packed and unpacked for
 each of them), packing what was touched longest ago (if nine tenths of what waits had room, each would be packed just before it is due).
 """
@@ -59,9 +59,14 @@ class Memory:
     """
 
     def __init__(self, warm_limit_bytes: int) -> None:
-        """Start empty; ``warm_limit_bytes`` is what unpacked traces may take before the first are packed."""
+        """Start empty.
+
+        Args:
+            warm_limit_bytes: of unpacked traces, before the first are packed that wait for long; half as many more, before others are.
+        """
         self.size_bytes = 0
         self._limit = warm_limit_bytes
+        self._most_bytes = warm_limit_bytes + warm_limit_bytes // 2
         self._compressors = Compressors()
         self._young = _Shelf()  # touched of late, so more may come
         self._soon = _Shelf()  # left in peace since, with a root: due within seconds
@@ -89,12 +94,17 @@ class Memory:
         (self._young if trace.decided_ns is None else self._long).put(trace)
 
     def chill(self) -> None:
-        """Pack traces until the others are within the bound. The last one is left alone."""
+        """Pack traces until the others are within the bounds. The last one is left alone."""
         young, soon, long = self._young, self._soon, self._long
-        while young.size_bytes + soon.size_bytes + long.size_bytes > self._limit:
+        while (warm_bytes := young.size_bytes + soon.size_bytes + long.size_bytes) > self._limit:
             if len(young.traces) + len(soon.traces) + len(long.traces) == 1:
-                return
-            trace = (long if long.traces else young if self._is_crowded() or not soon.traces else soon).take_first()
+                break
+            if long.traces:
+                trace = long.take_first()
+            elif warm_bytes > self._most_bytes:
+                trace = (young if self._is_crowded() or not soon.traces else soon).take_first()
+            else:
+                break
             before = trace.size_bytes
             trace.pack(self._compressors)
             self.changed(trace, before)
@@ -109,8 +119,8 @@ class Memory:
             shelf.clear()
 
     def _is_crowded(self) -> bool:
-        """Tell whether those touched of late take more than half of the room, so that the first of them counts as left in peace."""
-        return self._young.size_bytes > self._limit // 2 and len(self._young.traces) > 1
+        """Tell whether those touched of late take half of all room, so that the first of them counts as left in peace."""
+        return self._young.size_bytes > self._most_bytes // 2 and len(self._young.traces) > 1
 
     def _drop(self, trace: OpenTrace) -> None:
         if not self._young.drop(trace) and not self._soon.drop(trace):

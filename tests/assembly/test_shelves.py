@@ -38,7 +38,8 @@ def kept_by(memory: Memory, traces: Sequence[OpenTrace]) -> list[int]:
 
 
 def test_nothing_is_packed_while_there_is_room() -> None:
-    assert kept_by(Memory(4 * WEIGHT), [trace_of(n) for n in range(4)]) == [0, 1, 2, 3]
+    assert kept_by(Memory(4 * WEIGHT), [trace_of(n) for n in range(6)]) == [0, 1, 2, 3, 4, 5]
+    assert kept_by(Memory(4 * WEIGHT), [trace_of(n, decided=True) for n in range(4)]) == [0, 1, 2, 3]
 
 
 def test_decided_traces_are_packed_first_and_the_oldest_of_them_before_others() -> None:
@@ -48,37 +49,36 @@ def test_decided_traces_are_packed_first_and_the_oldest_of_them_before_others() 
 
 def test_traces_without_a_root_wait_longest_of_those_that_were_left_in_peace() -> None:
     traces = [trace_of(n, root=n % 2 == 1) for n in range(8)]
-    assert kept_by(Memory(6 * WEIGHT), traces) == [1, 3, 4, 5, 6, 7]
+    assert kept_by(Memory(4 * WEIGHT), traces) == [1, 3, 4, 5, 6, 7]
 
 
 def test_of_traces_with_roots_the_first_are_due_next_and_the_last_may_grow() -> None:
     traces = [trace_of(n) for n in range(12)]
-    assert kept_by(Memory(6 * WEIGHT), traces) == [0, 1, 2, 9, 10, 11]
+    assert kept_by(Memory(4 * WEIGHT), traces) == [0, 1, 2, 9, 10, 11]
 
 
-def test_if_only_the_first_are_left_the_first_of_them_is_packed() -> None:
-    memory = Memory(4 * WEIGHT)
+def test_if_none_was_touched_of_late_the_first_of_those_left_in_peace_is_packed() -> None:
+    memory = Memory(3 * WEIGHT)
     traces = [trace_of(n) for n in range(4)]
-    assert kept_by(memory, traces) == [0, 1, 2, 3]
+    assert kept_by(memory, traces) == [0, 1, 2, 3]  # the first two have been left in peace
     for trace in traces[2:]:
         memory.write_off(trace)
-    heavy = trace_of(4, decided=True)
-    traces[0].size_bytes += 4 * WEIGHT  # it grew, and nobody told
-    memory.touch(heavy)
-    memory.touch(traces[0])
+    heavy = trace_of(4)
+    heavy.size_bytes += 4 * WEIGHT
+    memory.take_on(heavy)
     memory.chill()
-    assert [trace.is_packed for trace in (heavy, *traces[:2])] == [True, False, True]
+    assert [trace.is_packed for trace in (heavy, *traces[:2])] == [False, True, True]
 
 
 def test_the_last_one_is_left_alone_however_large_it_is() -> None:
-    assert kept_by(Memory(WEIGHT // 2), [trace_of(1)]) == [0]
-    assert kept_by(Memory(WEIGHT // 2), [trace_of(1, decided=True), trace_of(2)]) == [1]
+    assert kept_by(Memory(WEIGHT // 3), [trace_of(1)]) == [0]
+    assert kept_by(Memory(WEIGHT // 3), [trace_of(1, decided=True), trace_of(2)]) == [1]
 
 
 def test_a_trace_that_is_touched_again_is_the_last_that_may_grow() -> None:
-    memory = Memory(4 * WEIGHT)
+    memory = Memory(3 * WEIGHT)
     traces = [trace_of(n) for n in range(5)]
-    assert kept_by(memory, traces[:4]) == [0, 1, 2, 3]  # the first two have been left in peace
+    assert kept_by(memory, traces[:4]) == [0, 1, 2, 3]
     memory.touch(traces[0])
     memory.take_on(traces[4])
     memory.chill()
@@ -86,7 +86,7 @@ def test_a_trace_that_is_touched_again_is_the_last_that_may_grow() -> None:
 
 
 def test_of_a_stream_that_nearly_has_room_few_are_packed() -> None:
-    memory, waiting, packed = Memory(90 * WEIGHT), deque[OpenTrace](), 0
+    memory, waiting, packed = Memory(60 * WEIGHT), deque[OpenTrace](), 0
     for number in range(1_000):
         memory.take_on(trace := trace_of(number))
         waiting.append(trace)
