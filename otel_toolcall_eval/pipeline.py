@@ -17,7 +17,7 @@ from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
 from otel_toolcall_eval.binding import Binder, BoundTraces
 from otel_toolcall_eval.judging import JudgedCalls, failure_of, judge_check
 from otel_toolcall_eval.model.bound import NOTHING_BOUND, Bound
-from otel_toolcall_eval.model.decision import Decision, Given, said_in
+from otel_toolcall_eval.model.decision import Decision, Given, Givens, said_in
 from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, TraceReport
 from otel_toolcall_eval.model.tool_call import Extraction
 from otel_toolcall_eval.model.trace import Doubt, Projection, Trigger
@@ -88,7 +88,7 @@ class Pipeline:
         self.projection = self._own_projection | self._binder.projection
         self.counts, self.judged_spans = SpanCounts(), 0  # those of a trace that is judged again count again
         self._faults: list[Exception] = []
-        self._keep_decisions, self._batch = keep_decisions, 0
+        self._keep_decisions, self._batch, self._givens = keep_decisions, 0, Givens()
         self._decisions: list[Decision] = []
 
     @property
@@ -236,7 +236,7 @@ class Pipeline:
         revision = trace.revision if earlier is None else earlier.revision + 1
         bound = bound if earlier is None else earlier.bound.plus(bound)
         report = self.judge(trace if revision == trace.revision else replace(trace, revision=revision), bound=bound)
-        given = Given(revision=revision, said=said_in(report), bound=bound)
+        given = self._givens.of(report, revision=revision, bound=bound)
         if earlier is not None and given.said == earlier.said:
             self.logs.decide(trace, unbound=report.unbound)
             self._note(trace, earlier)

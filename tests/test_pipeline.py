@@ -233,6 +233,22 @@ def test_revision_is_reported_only_if_a_verdict_changed() -> None:
     assert pipe.counts.total("late") == 2
 
 
+def test_what_the_same_is_said_of_is_kept_once_and_revised_each_for_itself() -> None:
+    second_ns = 10**9
+    pipe = pipeline(criteria_set(), evaluator=CallsEvaluator())
+    tools = ("a", "a", "b", "a")
+    spans = [one for number, tool in enumerate(tools, 1) for one in (span(2, trace=number, parent=1, tool=tool), span(1, trace=number))]
+    pipe.add(spans, now_ns=0, transport="grpc")
+    labels = [report.verdicts[0].label for report in pipe.pop_due(now_ns=10 * second_ns)]
+    assert labels == [Label.PASS, Label.PASS, Label.FAIL, Label.PASS]
+    notes = [trace.note for trace in pipe.traces._settled]  # noqa: SLF001 - that it is one object is what is kept of memory
+    assert notes[0] is notes[1]
+    assert notes[0] == notes[3] != notes[2]
+    pipe.add([span(3, trace=number, parent=1, tool="a") for number in (2, 3)], now_ns=11 * second_ns, transport="grpc")
+    revised = pipe.pop_due(now_ns=21 * second_ns)
+    assert {(r.trace_id[-1], r.revision, r.verdicts[0].label) for r in revised} == {(2, 1, Label.FAIL), (3, 1, Label.PASS)}
+
+
 def test_trace_that_was_judged_by_nothing_can_be_bound_within_the_late_window() -> None:
     second_ns = 10**9
     kept = Pipeline(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from otel_toolcall_eval.model.bound import NOTHING_BOUND, Bound
+
 if TYPE_CHECKING:
-    from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.score import Label, TraceReport
     from otel_toolcall_eval.model.trace import Trace, Trigger
 
@@ -74,3 +75,20 @@ class Decision:
 def said_in(report: TraceReport) -> Said:
     """Return what a report says."""
     return tuple((verdict.criteria, verdict.evaluator, verdict.label, verdict.emitted_score) for verdict in report.verdicts)
+
+
+class Givens:
+    """Makes what was said of one trace after the other: one object for all those in a row that the same is said of, as of most."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        """Start with nothing said."""
+        self._last = Given(revision=0, said=(), bound=NOTHING_BOUND)
+
+    def of(self, report: TraceReport, *, revision: int, bound: Bound) -> Given:
+        """Return what a report says."""
+        given = Given(revision=revision, said=said_in(report), bound=bound)
+        if given != self._last:
+            self._last = given
+        return self._last

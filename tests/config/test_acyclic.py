@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compiled_wheel import ACYCLIC, core_of
+from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.model.tool_call import Payload
 from otel_toolcall_eval.wire.otlp_json import decode_document
 from tests.assembly.judged import READER, args, count, order, output, pipeline
@@ -49,13 +50,15 @@ def garbage() -> Iterator[list[object]]:
 
 
 def test_no_object_of_these_classes_is_in_a_cycle_or_held_by_one(garbage: list[object]) -> None:
-    judged = 0
+    judged = packed = 0
     checks = [count(any=1), order("get_weather"), args("get_weather", {"city": "Paris"}), output("get_weather", "sunny")]
-    pipe, now_ns = pipeline(*checks), SECOND_NS
+    pipe, now_ns = pipeline(*checks, limits=BufferLimits(limit_bytes=100_000)), SECOND_NS
     for spans in requests():
         pipe.add(spans, now_ns=now_ns, transport="grpc")
-        now_ns += 1000 * SECOND_NS
-        for report in pipe.pop_due(now_ns=now_ns):
+        now_ns += 20 * SECOND_NS
+        reports = pipe.pop_due(now_ns=now_ns)
+        packed += any(trace.is_packed for trace in pipe.traces._settled)  # noqa: SLF001 - nothing else tells
+        for report in reports:
             judged += 1
             for verdict in report.verdicts:
                 assert verdict.score is not None
@@ -64,8 +67,10 @@ def test_no_object_of_these_classes_is_in_a_cycle_or_held_by_one(garbage: list[o
                 list(verdict.score.justification.comparisons())
                 verdict.score.justification.explain()
             del report, verdict
+        del reports
     del pipe, spans
     assert judged > 300
+    assert packed > 50
     assert found(garbage) == set()
 
 

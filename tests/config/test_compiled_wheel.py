@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 FROZEN = '''
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Passage:
     """A trace."""
 
     __test__: ClassVar = False
@@ -28,7 +28,7 @@ class Trace:
 '''
 WRITTEN = '''
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, eq=False, repr=False)
-class Trace:
+class Passage:
     """A trace."""
 
     __test__: ClassVar = False
@@ -49,7 +49,7 @@ class Trace:
         self.__post_init__()
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self) or not isinstance(other, Trace):
+        if type(other) is not type(self) or not isinstance(other, Passage):
             return NotImplemented
         ours: tuple[object, ...] = (self.name, self.spans, self.labels, self.note, self._seen, )
         theirs: tuple[object, ...] = (other.name, other.spans, other.labels, other.note, other._seen, )
