@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PARTS: Final = {
-    "sidecar": "a sidecar beside the OpenTelemetry Collector, under ten loads",
+    "sidecar": "a sidecar beside the OpenTelemetry Collector, under all loads",
     "floor": "the least that receiving, a bound trace and judging can cost in Python, beside the real thing and the Collector",
     "judging": "four evaluators on a trace, beside the reference evaluators",
     "wire": "decoding beside protobuf's and json's parsers alone",

@@ -20,6 +20,10 @@ TRACES_OF_BATCH: Final = 51
 """Whole traces in a request of 510 spans: the SDK's batch processor sends 512, and what it cuts off would only come later."""
 
 
+LIFELIKE_REQUESTS: Final = 100
+"""Of other traces each, 60 MB: more than anything remembers."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """What is sent, and how.
@@ -32,6 +36,7 @@ class Load:
         json: OTLP/JSON in place of protobuf.
         gzip: bodies are packed.
         bound: the traces are judged by four evaluators; else by none, although there are criteria.
+        lifelike: no two traces within some thousands say the same.
         workers: processes that judge.
     """
 
@@ -42,6 +47,7 @@ class Load:
     json: bool = False
     gzip: bool = False
     bound: bool = True
+    lifelike: bool = False
     workers: int = 1
 
     @property
@@ -53,6 +59,7 @@ class Load:
 LOADS: Mapping[str, Load] = {
     "bound-grpc": Load(),
     "unbound-grpc": Load(bound=False),
+    "lifelike-grpc": Load(lifelike=True),
     "bound-grpc-2": Load(workers=2),
     "unbound-grpc-2": Load(workers=2, bound=False),
     "bound-http": Load(transport="http"),
@@ -77,28 +84,30 @@ class Requests:
         self.prefix = os.urandom(8)
         self._load = load
         traces = max(1, load.traces)
+        self._number = traces * (LIFELIKE_REQUESTS if load.lifelike else 1)
         marks = [bytes((0xFE, 0xFD)) + os.urandom(6) + number.to_bytes(8, "big") for number in range(traces)]
-        whole = ExportTraceServiceRequest.FromString(request_of(1, traces))
-        for span in whole.resource_spans[0].scope_spans[0].spans:
-            span.trace_id = marks[int.from_bytes(span.trace_id, "big") - 1]
         texts = [mark.hex().encode() if load.json else mark for mark in marks]
         self._bodies = []
-        for request in [whole] if load.traces else _single(whole):
-            body = bytearray(to_json(request) if load.json else request.SerializeToString())
-            self._bodies.append((body, [tuple(_places(body, text)) for text in texts]))
+        for first in range(0, self._number, traces):
+            whole = ExportTraceServiceRequest.FromString(request_of(first, traces, lifelike=load.lifelike))
+            for span in whole.resource_spans[0].scope_spans[0].spans:
+                span.trace_id = marks[int.from_bytes(span.trace_id, "big") - first]
+            for request in [whole] if load.traces else _single(whole):
+                body = bytearray(to_json(request) if load.json else request.SerializeToString())
+                self._bodies.append((body, first, [tuple(_places(body, text)) for text in texts]))
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield bodies, the traces in which are numbered in the order in which they come."""
         first = 0
         while True:
-            for body, marks in self._bodies:
-                for number, places in enumerate(marks, first):
+            for body, later, marks in self._bodies:
+                for number, places in enumerate(marks, first + later):
                     trace_id = self.prefix + number.to_bytes(8, "big")
                     text = trace_id.hex().encode() if self._load.json else trace_id
                     for place in places:
                         body[place : place + len(text)] = text
                 yield gzip.compress(body, compresslevel=1) if self._load.gzip else bytes(body)
-            first += max(1, self._load.traces)
+            first += self._number
 
     @staticmethod
     def numbering(load: Load, prefix: bytes) -> Callable[[bytes], int | None]:
