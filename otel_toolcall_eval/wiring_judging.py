@@ -30,6 +30,7 @@ from otel_toolcall_eval.wiring import build_pipeline, explain_of, own_version
 from otel_toolcall_eval.wiring_status import build_recent
 from otel_toolcall_eval.wiring_telemetry import build_telemetry
 from otel_toolcall_eval.worker import Worker
+from otel_toolcall_eval.zstandard import zstandard_packer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -120,6 +121,8 @@ def build_worker(
         name_unbound=console is not None,
         spans_in_reports=recent is not None,
     )
+    if (packer := zstandard_packer()) is not None:
+        pipeline.traces.pack_by(packer)
     events = BatchedEvents(
         telemetry.outlets.get(Signal.LOGS),
         telemetry.outlets.get(Signal.TRACES),

@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("wiring",),
     ("processes", "receivers", "wiring_forwarding", "wiring_status", "wiring_telemetry"),
     ("status",),
-    ("sources", "settings", "forwarding", "emission", "journal", "process_limits"),
+    ("sources", "settings", "forwarding", "emission", "journal", "process_limits", "zstandard"),
     ("worker",),
     ("journaling",),
     ("accounts", "clock", "emitter", "endpoint", "generator_steps", "judges", "notices", "pace", "renewed"),

@@ -1,6 +1,6 @@
 """Compresses spans by what they have in common with those of other traces.
 
-Traces of one agent are alike: keys, names, prompts, the schemas of its tools. A compressor that was shown one of them finds the text of the
+Traces of one agent are alike: keys, names, prompts, the schemas of its tools. A packer that was shown one of them finds the text of the
 others there, in long pieces, and is done in a third of the time with a third of the bytes.
 Rejected: ``marshal`` alone (a third of the memory is won, and not nine tenths); compressing many traces at once (one of them could not be
 read without the others).
@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import weakref
 import zlib
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LEVEL: Final = 1
 RAW: Final = -14
@@ -27,42 +30,73 @@ MAX_SHOWN: Final = 64
 _MEMORY: Final = 5
 
 
+class Packer(Protocol):
+    """Makes bytes short, and reads them again. Owned by the buffer's thread.
+
+    Attributes:
+        shown: what others look like that it makes short; none for one that knows nothing.
+    """
+
+    shown: memoryview | None
+
+    def compress(self, data: bytes) -> bytes:
+        """Return bytes in short."""
+        ...
+
+    def expand(self, data: bytes) -> bytes:
+        """Return what was made short."""
+        ...
+
+
+class ZlibPacker:
+    """Is there wherever Python is."""
+
+    __slots__ = ("_begun", "shown")
+
+    def __init__(self, shown: memoryview | None) -> None:
+        """Get ready; ``shown`` as of ``Packer``."""
+        self.shown = shown
+        if shown is None:
+            self._begun = zlib.compressobj(LEVEL, zlib.DEFLATED, RAW, _MEMORY)
+        else:
+            self._begun = zlib.compressobj(LEVEL, zlib.DEFLATED, RAW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, shown)
+
+    def compress(self, data: bytes) -> bytes:
+        """Return bytes in short."""
+        begun = self._begun.copy()
+        return begun.compress(data) + begun.flush()
+
+    def expand(self, data: bytes) -> bytes:
+        """Return what was made short."""
+        return zlib.decompress(data, RAW) if self.shown is None else zlib.decompressobj(RAW, zdict=self.shown).decompress(data)
+
+
 class Compressors:
-    """One for each kind of trace. Owned by the buffer."""
+    """A packer for each kind of trace. Owned by the buffer."""
 
-    __slots__ = ("_known", "_shown", "_uses")
+    __slots__ = ("_known", "_make", "_plain", "_shown", "_uses")
 
-    def __init__(self) -> None:
-        """Know none."""
-        self._known: dict[str, tuple[memoryview, zlib._Compress]] = {}
+    def __init__(self, make: Callable[[memoryview | None], Packer] = ZlibPacker) -> None:
+        """Know no kind; ``make`` returns a packer that was shown one trace, or none."""
+        self._make = make
+        self._plain = make(None)
+        self._known: dict[str, Packer] = {}
         self._shown: list[weakref.ref[memoryview]] = []
         self._uses = 0
 
-    def compress(self, data: bytes, *, kind: str) -> tuple[bytes, memoryview | None]:
-        """Return data in short, and what has to be known to read it: what the first of its kind looked like, or nothing."""
+    def compress(self, data: bytes, *, kind: str) -> tuple[bytes, Packer]:
+        """Return data in short, and what can read it."""
         self._uses += 1
         if self._uses > MAX_USES:
             self._uses = 1
             self._shown = [one for one in self._shown if one() is not None]
             if len(self._shown) <= MAX_SHOWN - MAX_KINDS:
                 self._known.clear()
-        known = self._known.get(kind)
-        if known is not None:
-            begun = known[1].copy()
-            return begun.compress(data) + begun.flush(), known[0]
-        if len(self._known) < MAX_KINDS:
-            shown = memoryview(data[-DICTIONARY_BYTES:])  # bytes that can be seen to be gone
-            self._known[kind] = shown, zlib.compressobj(LEVEL, zlib.DEFLATED, RAW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, shown)
-            self._shown.append(weakref.ref(shown))
-        return plainly(data), None
-
-
-def plainly(data: bytes) -> bytes:
-    """Return data in short by itself."""
-    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, RAW, _MEMORY)
-    return packer.compress(data) + packer.flush()
-
-
-def expanded(data: bytes, shown: memoryview | None) -> bytes:
-    """Return what was compressed."""
-    return zlib.decompress(data, RAW) if shown is None else zlib.decompressobj(RAW, zdict=shown).decompress(data)
+        packer = self._known.get(kind)
+        if packer is None:
+            packer = self._plain
+            if len(self._known) < MAX_KINDS:
+                shown = memoryview(data[-DICTIONARY_BYTES:])  # bytes that can be seen to be gone
+                self._known[kind] = self._make(shown)
+                self._shown.append(weakref.ref(shown))
+        return packer.compress(data), packer

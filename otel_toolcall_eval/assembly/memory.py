@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.assembly.compressing import Compressors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from otel_toolcall_eval.assembly.compressing import Packer
     from otel_toolcall_eval.assembly.open_trace import OpenTrace
 
 
@@ -71,6 +74,10 @@ class Memory:
         self._young = _Shelf()  # touched of late, so more may come
         self._soon = _Shelf()  # left in peace since, with a root: due within seconds
         self._long = _Shelf()  # decided, or without a root for a while: nobody may look at them for a minute or more
+
+    def pack_by(self, make: Callable[[memoryview | None], Packer]) -> None:
+        """Pack with other packers from now on; see ``Compressors``."""
+        self._compressors = Compressors(make)
 
     def take_on(self, trace: OpenTrace) -> None:
         """Put a trace on the books."""

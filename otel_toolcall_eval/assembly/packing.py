@@ -3,7 +3,7 @@
 A trace waits ten seconds for its last spans and up to five minutes for its root, and nobody looks at its spans meanwhile. As
 objects ten spans take 6 to 12 KB; marshalled and compressed, 0.5 to 2 KB.
 Choice: ``marshal``, which writes exactly the types that a span's values have and is three times as fast as ``pickle``; it reads
-only what it wrote a moment ago in the same process. Then zlib at its fastest level; see ``compressing``.
+only what it wrote a moment ago in the same process. Then a compressor at a fast level; see ``compressing``.
 Cost: under a flood most traces are packed once they are decided, so this is a part of what a trace costs.
 
 ``SpanWriter`` and ``SpanReader`` do the same for bytes that outlive the process: with resources and scopes, and uncompressed, since
@@ -16,13 +16,13 @@ import marshal
 from sys import getsizeof
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from otel_toolcall_eval.assembly.compressing import Compressors, expanded
 from otel_toolcall_eval.model.span_draft import SpanDraft
 from otel_toolcall_eval.model.trace import STATUS_CODES, Resource, Scope, SpanEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from otel_toolcall_eval.assembly.compressing import Compressors
     from otel_toolcall_eval.model.trace import Attributes, Span
 
 _KIND_CHARS = 200  # of a service's name, which may be megabytes and is kept
@@ -39,14 +39,14 @@ _Row: TypeAlias = "tuple[bytes, bytes | None, str, int, int, int, int, int, str,
 class PackedSpans:
     """Spans of one trace, equal to the originals when they are unpacked."""
 
-    __slots__ = ("_blob", "_shared", "_shown", "_trace_id", "number", "size_bytes")
+    __slots__ = ("_blob", "_packer", "_shared", "_trace_id", "number", "size_bytes")
 
     def __init__(self, trace_id: bytes, spans: Mapping[bytes, Span], compressors: Compressors) -> None:
         """Pack spans, of which there is one at least; raises ValueError if a value is of a type that no decoder makes."""
         places: dict[int, int] = {}
         shared: list[Resource | Scope] = []
         rows = [_row(span, _place(span.resource, places, shared), _place(span.scope, places, shared)) for span in spans.values()]
-        self._blob, self._shown = compressors.compress(marshal.dumps(rows), kind=_kind_of(spans))
+        self._blob, self._packer = compressors.compress(marshal.dumps(rows), kind=_kind_of(spans))
         self._shared = tuple(shared)
         self._trace_id = trace_id
         self.number = len(rows)
@@ -54,7 +54,7 @@ class PackedSpans:
 
     def unpack(self) -> dict[bytes, Span]:
         """Return the spans by ID, in the order in which they were packed."""
-        rows: Iterable[_Row] = marshal.loads(expanded(self._blob, self._shown))  # noqa: S302 - our own bytes of a moment ago
+        rows: Iterable[_Row] = marshal.loads(self._packer.expand(self._blob))  # noqa: S302 - our own bytes of a moment ago
         return {row[0]: _span(self._trace_id, row, self._shared) for row in rows}
 
 

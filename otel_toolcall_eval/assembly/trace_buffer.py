@@ -27,6 +27,7 @@ from otel_toolcall_eval.model.trace import Trigger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from otel_toolcall_eval.assembly.compressing import Packer
     from otel_toolcall_eval.model.trace import Span, Trace
 
 __all__ = ["AddResult", "BufferLimits", "TraceBuffer"]
@@ -87,6 +88,10 @@ class TraceBuffer:
             decider=self._decider,
             by_unit=self._units is not None,
         )
+
+    def pack_by(self, make: Callable[[memoryview | None], Packer]) -> None:
+        """Pack traces that wait by other packers from now on; see ``Compressors``."""
+        self._memory.pack_by(make)
 
     def __len__(self) -> int:
         """Return how many traces are open."""

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.assembly.compressing import MAX_KINDS, MAX_SHOWN, MAX_USES, Compressors, expanded
+from otel_toolcall_eval.assembly.compressing import MAX_KINDS, MAX_SHOWN, MAX_USES, Compressors, Packer, ZlibPacker
+from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.memory import Memory
 from otel_toolcall_eval.assembly.open_trace import OpenTrace
 from otel_toolcall_eval.assembly.packing import PackedSpans
 from otel_toolcall_eval.assembly.span_kinds import never
 from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
 from otel_toolcall_eval.model.trace import Resource, Scope, SpanEvent, StatusCode, Trigger
+from otel_toolcall_eval.zstandard import zstandard_packer
 from tests.fakes import SECOND_NS, span
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 RESOURCE, SCOPE = Resource(attributes={"service.name": "s"}), Scope(name="scope", version="1")
+each_packer = pytest.mark.parametrize("make", [ZlibPacker, zstandard_packer()], ids=["zlib", "zstandard"])
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
 values = st.recursive(scalars, lambda inner: st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner), max_leaves=8)
 
@@ -87,36 +95,69 @@ def test_without_a_reader_no_span_is_an_agents() -> None:
     assert not never(span(1))
 
 
-def test_what_is_alike_takes_less_and_everything_is_read_again_whatever_came_between() -> None:
-    compressors, noise = Compressors(), random.Random(1)  # noqa: S311 - repeatable, and no secret
+@each_packer
+def test_what_is_alike_takes_less_and_everything_is_read_again_whatever_came_between(make: Callable[[memoryview | None], Packer]) -> None:
+    compressors, noise = Compressors(make), random.Random(1)  # noqa: S311 - repeatable, and no secret
     text = noise.randbytes(4_000)
     made = []
     for number in range(2 * MAX_USES + 10):
         kind = f"kind-{number % (MAX_KINDS + 4)}"
         data = kind.encode() + text + noise.randbytes(20)
         made.append((data, *compressors.compress(data, kind=kind)))
-    assert all(expanded(blob, shown) == data for data, blob, shown in made)
-    shown_sizes = [len(blob) for _, blob, shown in made if shown]
+    assert all(packer.expand(blob) == data for data, blob, packer in made)
+    shown_sizes = [len(blob) for _, blob, packer in made if packer.shown]
     assert max(shown_sizes) < 200
     # the first of each kind, twice anew; and all of the kinds that there is no room for
     firsts = 3 * MAX_KINDS + sum(number % (MAX_KINDS + 4) >= MAX_KINDS for number in range(len(made)))
     assert abs(len(made) - len(shown_sizes) - firsts) <= 3 * 4
 
 
-def test_what_was_shown_is_bounded_however_long_something_made_with_it_is_kept() -> None:
-    compressors, noise, kept = Compressors(), random.Random(1), []  # noqa: S311 - repeatable, and no secret
+@each_packer
+def test_what_was_shown_is_bounded_however_long_something_made_with_it_is_kept(make: Callable[[memoryview | None], Packer]) -> None:
+    compressors, noise, kept = Compressors(make), random.Random(1), []  # noqa: S311 - repeatable, and no secret
     for number in range(12 * MAX_USES):
         data = b"%d" % number + noise.randbytes(8)
         made = compressors.compress(data, kind=f"kind-{number % MAX_KINDS}")
         if number % 50 == 49:
             kept.append((data, *made))
-    shown = {id(one) for _, _, one in kept if one is not None}
+    shown = {id(packer) for _, _, packer in kept if packer.shown is not None}
     assert MAX_KINDS < len(shown) <= MAX_SHOWN
-    assert all(expanded(blob, one) == data for data, blob, one in kept)
+    assert all(packer.expand(blob) == data for data, blob, packer in kept)
     kept.clear()
     del made
     again = {compressors.compress(b"%d" % number, kind="kind-1")[1] for number in range(2 * MAX_USES)}
     assert len(again) > 2  # what nothing is left of gives its place back
+
+
+@each_packer
+@given(data=st.binary() | st.binary(max_size=9), shown=st.none() | st.binary() | st.binary(max_size=9))
+def test_all_bytes_come_back_whatever_was_shown(make: Callable[[memoryview | None], Packer], data: bytes, shown: bytes | None) -> None:
+    packer = make(None if shown is None else memoryview(shown))
+    assert [packer.expand(packer.compress(one)) for one in (data, b"", data)] == [data, b"", data]
+
+
+@each_packer
+def test_megabytes_come_back_and_take_little_where_they_repeat(make: Callable[[memoryview | None], Packer]) -> None:
+    noise = random.Random(1).randbytes(10_000)  # noqa: S311 - repeatable, and no secret
+    packer, data = make(memoryview(noise)), noise * 300
+    assert packer.expand(packed := packer.compress(data)) == data
+    assert len(packed) < len(data) / 30
+
+
+def test_a_buffer_packs_by_what_it_is_told_to() -> None:
+    made = list[memoryview | None]()
+
+    def make(shown: memoryview | None) -> Packer:
+        made.append(shown)
+        return ZlibPacker(shown)
+
+    buf = TraceBuffer(is_relevant=lambda _: True, limits=BufferLimits(limit_bytes=8_000))
+    buf.pack_by(make)
+    for number in range(1, 6):
+        buf.add([span(n, trace=number, parent=1 if n > 1 else None, tool="t") for n in (2, 1)], now_ns=0)
+    assert len(buf.pop_due(now_ns=10 * SECOND_NS)) == 5
+    assert made[0] is None
+    assert len(made) == 2
 
 
 def test_traces_of_services_with_any_name_or_none_come_back_equal() -> None:

@@ -1,25 +1,28 @@
 """What it costs to pack a trace that waits, beside ``marshal``, which is the least that it can cost; and what is left of its size.
 
 Traces that differ by their IDs alone, as those of the standard load, flatter a compressor that was shown one of them. Hence those that are
-lifelike, too.
+lifelike, too. A sidecar packs by Zstandard where there is one; zlib is what is left without it.
 """
 
 from __future__ import annotations
 
-import marshal
 import time
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.assembly.compressing import Compressors
+from otel_toolcall_eval.assembly.compressing import Compressors, ZlibPacker
 from otel_toolcall_eval.assembly.packing import PackedSpans, SpanWriter
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
+from otel_toolcall_eval.zstandard import zstandard_packer
 from tests.bench.agent_traces import request_of
 from tests.bench.results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from otel_toolcall_eval.assembly.compressing import Packer
     from otel_toolcall_eval.model.trace import Span
 
 TRACES: Final = 400
@@ -37,9 +40,9 @@ def traces_of(*, lifelike: bool) -> list[Trace]:
     return list(found.values())
 
 
-def packed(traces: Sequence[Trace]) -> list[PackedSpans]:
+def packed(traces: Sequence[Trace], make: Callable[[memoryview | None], Packer]) -> list[PackedSpans]:
     """Pack them as a buffer does."""
-    compressors = Compressors()
+    compressors = Compressors(make)
     return [PackedSpans(next(iter(spans.values())).trace_id, spans, compressors) for spans in traces]
 
 
@@ -61,16 +64,20 @@ def least(*parts: Callable[[], object]) -> list[float]:
 
 
 def results() -> Iterator[Result]:
-    """Pack both kinds."""
-    for load, lifelike in KINDS.items():
+    """Pack both kinds by each packer."""
+    packers = {"zstandard": zstandard_packer(), "zlib": ZlibPacker}
+    for (load, lifelike), (name, make) in product(KINDS.items(), packers.items()):
+        if make is None:
+            continue
         traces = traces_of(lifelike=lifelike)
-        one = next(iter(packed(traces[:2])))
-        assert one.unpack() == traces[0]
-        sizes = [one.size_bytes for one in packed(traces)[1:]]
-        plain = [len(marshal.dumps(data)) for data in marshalled(traces)[1:]]
-        ours, theirs = (seconds / TRACES * 1e6 for seconds in least(lambda: packed(traces), lambda: marshalled(traces)))  # noqa: B023 - called at once
+        made = packed(traces, make)
+        assert [one.unpack() for one in made] == traces
+        sizes = [one.size_bytes for one in made[1:]]
+        plain = [len(data) for data in marshalled(traces)[1:]]
+        parts = partial(packed, traces, make), partial(marshalled, traces)
+        ours, theirs = (seconds / TRACES * 1e6 for seconds in least(*parts))
         yield Result(
-            name="packing",
+            name=f"packing, {name}",
             load=load,
             ours=ours,
             yardstick="marshal alone",
