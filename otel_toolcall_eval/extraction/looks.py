@@ -12,11 +12,12 @@ changes.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.extraction.conversations import tells_conversation
-from otel_toolcall_eval.extraction.dialect import Dialect, Operator, Role, Subject, Test, tests_within
+from otel_toolcall_eval.extraction.dialect import Dialect, Operator, Role, Subject, tests_within
+from otel_toolcall_eval.extraction.layouts import MAX_NAME_CHARS, MAX_NAMES, Layout, Likeness, Mark
 from otel_toolcall_eval.extraction.matching import DialectIndex, fulfils, present, spelled
 from otel_toolcall_eval.extraction.plans import Plan
 
@@ -109,41 +110,6 @@ def _supersedes(one: Dialect, other: Dialect) -> bool:
     return one is not other and not one.supersedes.isdisjoint((other.name, other.family))
 
 
-class _Mark:
-    """What is noted on spans of one look: their reading, and who found it.
-
-    A span may wait for long after its look was forgotten: then the mark is empty, so that readings are bounded whatever spans there are.
-    """
-
-    __slots__ = ("looks", "reading")
-
-    def __init__(self, looks: Looks, reading: Reading) -> None:
-        self.looks = looks
-        self.reading: Reading | None = reading
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        return type(None), ()  # a span that is copied, or sent to another process, takes no note along
-
-
-@dataclass(slots=True, kw_only=True)
-class _Layout:
-    """Spans with the same attributes in the same order.
-
-    Attributes:
-        compared: attributes of which the value matters, each with the texts that tests want.
-        present: attributes of which it only matters that they are there.
-        begun: attributes of which it matters how they begin, each with the prefixes of a test.
-        asides: tests whose outcome is found out for each span.
-        marks: by the rest of the look.
-    """
-
-    compared: tuple[tuple[str, frozenset[str]], ...]
-    present: tuple[str, ...]
-    begun: tuple[tuple[str, tuple[str, ...]], ...]
-    asides: tuple[Test, ...]
-    marks: dict[Hashable, _Mark] = field(default_factory=dict)
-
-
 class Looks:
     """Finds the reading of a span.
 
@@ -174,19 +140,24 @@ class Looks:
             for test in tests
             if test.subject not in covered and not (test in named and test.operator in {*_WANT_TEXTS, Operator.PREFIX})
         )
-        self._layouts: dict[tuple[str, ...], _Layout] = {}
-        self._marks: list[_Mark] = []
+        self._layouts: dict[tuple[str, ...], Layout] = {}
+        self._marks: list[Mark] = []
+        self._last: dict[str, Mark] = {}  # by name of the span; marks of ``_marks`` alone
         self.remembered = 0
 
     def reading(self, span: Span) -> Reading:
         """Return what the dialects make of a span. Cost: a look-up for each attribute that a dialect asks for, at the first time."""
         mark = span.look
-        if isinstance(mark, _Mark) and mark.looks is self and mark.reading is not None:
+        if isinstance(mark, Mark) and mark.looks is self and mark.reading is not None:
             return mark.reading
         return self._found(span)
 
     def _found(self, span: Span) -> Reading:
         """Return the reading of a span that was not asked for before, or whose look was forgotten."""
+        last = self._last.get(span.name)
+        if last is not None and last.likeness is not None and last.reading is not None and last.likeness.has(span):
+            object.__setattr__(span, "look", last)
+            return last.reading
         keys = tuple(span.attributes)
         layout = self._layouts.get(keys) or self._laid_out(keys)
         look = None if layout is None or len(span.scope.name) > MAX_SCOPE_CHARS else self._look(span, layout)
@@ -194,14 +165,22 @@ class Looks:
             return self._read(span)
         mark = layout.marks.get(look)
         if mark is None:
-            mark = _Mark(self, self._read(span))
+            mark = Mark(self, self._read(span), Likeness.of(layout, span))
             self._remember_one_more()
             layout.marks[look] = mark
             self._marks.append(mark)
+        self._note_last(span.name, mark)
         object.__setattr__(span, "look", mark)
         return mark.reading or self._read(span)
 
-    def _look(self, span: Span, layout: _Layout) -> Hashable | None:
+    def _note_last(self, name: str, mark: Mark) -> None:
+        """Compare the next span of this name with spans of this mark first."""
+        if mark.likeness is not None and len(name) <= MAX_NAME_CHARS:
+            if len(self._last) >= MAX_NAMES and name not in self._last:
+                self._last.clear()  # somebody sends made-up names
+            self._last[name] = mark
+
+    def _look(self, span: Span, layout: Layout) -> Hashable | None:
         """Return what tells a span from others of its layout; None if that is more than should be remembered."""
         attributes, scope, name = span.attributes, span.scope.name, span.name
         look: list[Hashable] = [scope]
@@ -231,8 +210,9 @@ class Looks:
     def _remember_one_more(self) -> None:
         if self.remembered >= MAX_LOOKS:
             self._layouts.clear()
+            self._last.clear()
             for mark in self._marks:
-                mark.reading = None
+                mark.forget()
             self._marks.clear()
             self.remembered = 0
         self.remembered += 1
@@ -240,13 +220,14 @@ class Looks:
     def _read(self, span: Span) -> Reading:
         return Reading.of(self._index.matching(span), span)
 
-    def _laid_out(self, keys: tuple[str, ...]) -> _Layout | None:
+    def _laid_out(self, keys: tuple[str, ...]) -> Layout | None:
         """Return a new layout; None for a span that is too odd to be remembered."""
         if len(keys) > MAX_KEYS or sum(map(len, keys)) > MAX_KEY_CHARS:
             return None
         self._remember_one_more()
         asked = [key for key in keys if key in self._asked_for]
-        layout = self._layouts[keys] = _Layout(
+        layout = self._layouts[keys] = Layout(
+            list(keys),
             compared=tuple((key, frozenset(self._compared[key])) for key in asked if key in self._compared),
             present=tuple(key for key in asked if key not in self._compared),
             begun=tuple((test.key, test.values) for test in self._begun if test.key in keys),
