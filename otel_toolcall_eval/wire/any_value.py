@@ -44,7 +44,10 @@ class NestedTooDeepError(Exception):
 
 def text_of(data: bytes) -> str:
     """Return UTF-8 as text; what is not UTF-8 becomes U+FFFD, since one bad byte must not cost a batch."""
-    return data.decode("utf-8", "replace")
+    try:
+        return data.decode("utf-8")  # compiled, this spares finding out what the words mean, a quarter of what a text costs
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace")
 
 
 def read_key_value(data: bytes, position: int, end: int) -> tuple[bytes, int, int]:

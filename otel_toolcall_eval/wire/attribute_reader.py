@@ -17,17 +17,20 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.wire.any_value import NestedTooDeepError, read_key_value, read_value, text_of
-from otel_toolcall_eval.wire.span_factory import Kept, value_bytes
+from otel_toolcall_eval.wire.head_memo import HEAD_BYTES, MEMO_ENTRIES, HeadMemo
+from otel_toolcall_eval.wire.patterns import MAX_PLACES, Patterns, Place
+from otel_toolcall_eval.wire.span_factory import Kept, decoded_bytes, value_bytes
+from otel_toolcall_eval.wire.varint import content_start, read_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from mypy_extensions import i64
 
     from otel_toolcall_eval.model.trace import Projection, Value
     from otel_toolcall_eval.wire.limits import MemberBudget
+    from otel_toolcall_eval.wire.patterns import Piece
 
-_KEY_TAG = b"\x0a"
 _TAG_OF_KEY: Final = 0x0A
 _TAG_OF_VALUE: Final = 0x12
 _TAG_OF_TEXT: Final = 0x0A
@@ -36,45 +39,16 @@ _PAYLOAD: Final = 0x7F
 _LENGTH_BITS: Final = 35  # of a length in five bytes
 _LONG_KEY: Final = 0x80  # from here on the length takes two bytes
 _KEY_START: Final = 2  # behind tag and length
-_HEAD_BYTES = 10  # tag, length, and the first eight bytes of the key: tells most keys of one convention apart
-_KEY_HEAD_BYTES = _HEAD_BYTES - _KEY_START
-_MEMO_ENTRIES: Final = 4096
+_TAG_OF_ATTRIBUTE: Final = 0x4A  # in a span
 _RECENT_BYTES: Final = 64  # longer values seldom come twice
 
-_head_of: Callable[[bytes], bytes] = itemgetter(slice(0, _HEAD_BYTES))
-
-
-class _Memo(dict[bytes, bool]):
-    """Maps the head of an attribute to whether it may be kept. False is certain, True has to be looked at closely.
-
-    Written by any decoding thread; a lost or doubled entry changes nothing.
-    """
-
-    def __init__(self, names: Iterable[bytes], prefixes: tuple[bytes, ...]) -> None:
-        super().__init__()
-        self._heads = frozenset((len(name), name[:_KEY_HEAD_BYTES]) for name in names)
-        self._prefixes = prefixes
-        self._prefix_heads = tuple(prefix[:_KEY_HEAD_BYTES] for prefix in prefixes)
-
-    def __missing__(self, head: bytes) -> bool:
-        if len(head) < _HEAD_BYTES or head[:1] != _KEY_TAG or head[1] >= _LONG_KEY:
-            return True  # unusual order of fields, a short or very long key
-        size = head[1]
-        if size < _KEY_HEAD_BYTES:  # the head holds some of the value, so there is no end of such heads to remember
-            key = head[_KEY_START : _KEY_START + size]
-            return (size, key) in self._heads or key.startswith(self._prefixes)
-        start = head[_KEY_START:]
-        answer = (size, start) in self._heads or start.startswith(self._prefix_heads)
-        if len(self) >= _MEMO_ENTRIES:
-            self.clear()  # somebody sends made-up keys
-        self[head] = answer
-        return answer
+_head_of: Callable[[bytes], bytes] = itemgetter(slice(0, HEAD_BYTES))
 
 
 class AttributeReader:
     """Reads the kept attributes of spans, for one projection."""
 
-    __slots__ = ("_keys", "_known", "_may_be_kept", "_names", "_prefixes", "_recent", "event_names")
+    __slots__ = ("_keys", "_known", "_may_be_kept", "_names", "_patterns", "_prefixes", "_recent", "event_names")
 
     def __init__(self, projection: Projection) -> None:
         """Prepare the tests; done once for each projection.
@@ -84,10 +58,11 @@ class AttributeReader:
         self._keys = projection.keys
         self._names = {key.encode(): key for key in projection.keys}
         self._prefixes = tuple(prefix.encode() for prefix in projection.prefixes)
-        self._may_be_kept = _Memo(self._names, self._prefixes).__getitem__
+        self._may_be_kept = HeadMemo(self._names, self._prefixes).__getitem__
         # Memos, by any decoding thread; a lost entry changes nothing.
         self._recent: dict[bytes, tuple[str, Value]] = {}
         self._known: dict[bytes, str] = {}
+        self._patterns = Patterns()
         self.event_names = {name.encode(): name for name in projection.event_names}
 
     def read(self, encoded: Sequence[bytes], budget: MemberBudget) -> Kept:
@@ -137,15 +112,122 @@ class AttributeReader:
             else:
                 kept.attributes[seen[0]] = seen[1]
             return
-        text: i64 = _skip_length(data, value, stop, _TAG_OF_VALUE)
+        text: i64 = content_start(data, value, stop, _TAG_OF_VALUE)
         if text > 0:
-            text = _skip_length(data, text, stop, _TAG_OF_TEXT)
+            text = content_start(data, text, stop, _TAG_OF_TEXT)
         if text > 0 and name in self._keys:
             found = text_of(data[text:stop])
             kept.attributes[name] = found
-            kept.size_bytes += value_bytes(found)
+            kept.size_bytes += decoded_bytes(found, stop - text)
         else:
             self._take(data[start:stop], kept, budget)
+
+    def take_usual(self, name: bytes, data: bytes, at: i64, kept: Kept, budget: MemberBudget) -> i64:
+        """Take the first attributes of a span at once, if they are like those of earlier spans of its name. Raises as ``read`` does.
+
+        Args:
+            name: of the span, encoded.
+            data: the span.
+            at: where its first attribute begins, with its tag.
+            kept: nothing yet.
+            budget: members that the request may still hold.
+
+        Returns:
+            Where the attributes end that were taken; 0 if none were, and all is to be read one by one.
+        """
+        pattern = self._patterns.by_name.get(name)
+        if pattern is None or not pattern.pieces:
+            return 0
+        members_left = budget.left
+        kept.attributes = pattern.attributes.copy()
+        for piece in pattern.pieces:
+            if piece.is_whole:
+                end: i64 = at + piece.size
+                if data[at:end] != piece.encoded:
+                    end = 0
+            else:
+                end = self._take_varying(data, at, piece, kept, budget)
+            if end == 0:
+                budget.left = members_left
+                kept.start_again()
+                return 0
+            at = end
+        pattern.fits()
+        kept.pattern = pattern
+        return at
+
+    def _take_varying(  # noqa: C901, PLR0911, PLR0912 - in one, as `SpanReader.scan`
+        self, data: bytes, at: i64, piece: Piece, kept: Kept, budget: MemberBudget
+    ) -> i64:
+        """Take the attribute at a position, if it has the key that is expected, and is written as usual; return its end, else 0."""
+        size: i64 = len(data)
+        if at + _KEY_START > size or data[at] != _TAG_OF_ATTRIBUTE:
+            return 0
+        stop: i64 = data[at + 1]
+        start: i64 = at + 2
+        shift: i64 = 7
+        if stop >= _CONTINUES:
+            stop &= _PAYLOAD
+            while True:
+                if start == size or shift == _LENGTH_BITS:
+                    return 0
+                byte: i64 = data[start]
+                start += 1
+                stop |= (byte & _PAYLOAD) << shift
+                shift += 7
+                if byte < _CONTINUES:
+                    break
+        stop += start
+        value: i64 = start + piece.size
+        if stop > size or value > stop or data[start:value] != piece.encoded:
+            return 0
+        name = piece.name
+        if not name:
+            return stop
+        content: i64 = content_start(data, value, stop, _TAG_OF_VALUE)
+        if content < 0:  # another field, which may be a second key
+            return 0
+        if stop - start < _RECENT_BYTES:
+            short = data[start:stop]
+            seen = self._recent.get(short)
+            if seen is None:
+                self._take(short, kept, budget)
+            else:
+                kept.attributes[name] = seen[1]
+            return 0 if kept.too_deep else stop
+        text: i64 = content_start(data, content, stop, _TAG_OF_TEXT)
+        if text > 0 and name in self._keys:
+            found = text_of(data[text:stop])
+            kept.attributes[name] = found
+            kept.size_bytes += decoded_bytes(found, stop - text)
+        else:
+            self._take(data[start:stop], kept, budget)
+        return 0 if kept.too_deep else stop
+
+    def learn(self, name: bytes, text: str, data: bytes, at: int) -> None:
+        """Remember for ``take_usual``, if it is due, how a span begins that did not go that way; ``at`` as there."""
+        if not self._patterns.is_due(name, text):
+            return
+        places: list[Place] = []
+        size = len(data)
+        while at < size and data[at] == _TAG_OF_ATTRIBUTE and len(places) < MAX_PLACES:
+            length, start = read_varint(data, at + 1, size)
+            stop = start + length
+            key_end = start + _KEY_START
+            if key_end <= stop:
+                key_end += data[start + 1]
+            if key_end > stop or data[start] != _TAG_OF_KEY or data[start + 1] >= _LONG_KEY:
+                break
+            head, content = data[start:key_end], data[start:stop]
+            known = self._know(head[_KEY_START:])
+            seen = self._recent.get(content) if known and len(content) < _RECENT_BYTES else None
+            kept_as, value = seen or (known, None)
+            if kept_as != known:  # a second key follows
+                break
+            is_whole = len(content) < _RECENT_BYTES and (seen is not None or not known)
+            places.append(Place(head, known, data[at:stop] if is_whole else b"", value))
+            at = stop
+        self._patterns.learn(name, text, places)
 
     def _take_odd(self, data: bytes, kept: Kept, budget: MemberBudget) -> None:
         if self._may_be_kept(_head_of(data)):
@@ -154,7 +236,7 @@ class AttributeReader:
     def _know(self, key: bytes) -> str:
         """Return the name of an attribute that is kept, empty for another one, and remember it if it is short."""
         name = self._names.get(key) or (text_of(key) if self._prefixes and key.startswith(self._prefixes) else "")
-        if len(self._known) >= _MEMO_ENTRIES:
+        if len(self._known) >= MEMO_ENTRIES:
             self._known.clear()  # somebody sends made-up keys
         if len(key) < _RECENT_BYTES:
             self._known[key] = name
@@ -180,26 +262,9 @@ class AttributeReader:
             self._remember(data, name, value)
 
     def _remember(self, data: bytes, name: str, value: Value) -> None:
-        if len(self._recent) >= _MEMO_ENTRIES:
+        if len(self._recent) >= MEMO_ENTRIES:
             self._recent.clear()
         self._recent[data] = (name, value)
-
-
-def _skip_length(data: bytes, at: i64, stop: i64, tag: i64) -> i64:
-    """Return where the content of a field begins that reaches to ``stop``, if there is one of this tag; else -1."""
-    if at >= stop or data[at] != tag:
-        return -1
-    at += 1
-    length: i64 = 0
-    shift: i64 = 0
-    while at < stop and shift < _LENGTH_BITS:
-        byte: i64 = data[at]
-        at += 1
-        length |= (byte & _PAYLOAD) << shift
-        if byte < _CONTINUES:
-            return at if at + length == stop else -1
-        shift += 7
-    return -1
 
 
 def read_all(encoded: Sequence[bytes], budget: MemberBudget) -> tuple[dict[str, Value], int]:

@@ -7,10 +7,14 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.model.span_draft import SpanDraft
+from otel_toolcall_eval.model.trace import Span
 from otel_toolcall_eval.wire.decoded import SPAN_ID_BYTES, TRACE_ID_BYTES
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.model.trace import Attributes, Resource, Scope, Span, SpanEvent, StatusCode, Value
+    from mypy_extensions import i64
+
+    from otel_toolcall_eval.model.trace import Attributes, Resource, Scope, SpanEvent, StatusCode, Value
+    from otel_toolcall_eval.wire.patterns import Pattern
 
 NO_ATTRIBUTES: Attributes = {}
 """Shared by all spans of which nothing is kept; nobody may write to it."""
@@ -21,7 +25,9 @@ SPAN_ID_SIZE: Final = getsizeof(bytes(SPAN_ID_BYTES))
 _DICT_BYTES: Final = tuple(getsizeof({str(key): None for key in range(number)}) for number in range(100))
 """What a dictionary with so many keys takes: looked up in a third of the time of ``getsizeof``."""
 
-_text_bytes = str.__sizeof__  # what getsizeof gives for text, in half the time
+text_bytes = str.__sizeof__  # what getsizeof gives for text, in half the time
+_ASCII_BYTES: Final = getsizeof("")
+_REPLACEMENT: Final = "\ufffd"
 COMPILED: Final = hasattr(SpanDraft, "__mypyc_attrs__")
 """This core was compiled (config/wheel)."""
 
@@ -53,9 +59,10 @@ class Kept:
             it. A short text that a reader remembers is one object for many spans, and counts for the one that it was made for; what
             stands twice under one key, which OTLP forbids, counts twice.
         remembered_bytes: what of it a reader remembers.
+        pattern: of earlier spans, which these attributes are like.
     """
 
-    __slots__ = ("attributes", "remembered_bytes", "size_bytes", "too_deep")
+    __slots__ = ("attributes", "pattern", "remembered_bytes", "size_bytes", "too_deep")
 
     def __init__(self) -> None:
         """Start with nothing."""
@@ -63,12 +70,24 @@ class Kept:
         self.too_deep = 0
         self.size_bytes = 0
         self.remembered_bytes = 0
+        self.pattern: Pattern | None = None
+
+    def start_again(self) -> None:
+        """Let go of what is kept, but still bear what a reader remembers of it: at the next time it is not made, and not charged."""
+        self.attributes, self.too_deep, self.size_bytes = {}, 0, self.remembered_bytes
+
+
+def decoded_bytes(text: str, encoded: i64) -> int:
+    """Return what a text takes in memory that was decoded from so many bytes of UTF-8."""
+    # As many characters as bytes are ASCII, at a byte each; or replace what is not UTF-8, at two bytes each. Looking for that costs nothing
+    # in ASCII, and all of it a fifth of asking the text for its size.
+    return _ASCII_BYTES + len(text) if len(text) == encoded and _REPLACEMENT not in text else text_bytes(text)
 
 
 def value_bytes(value: Value) -> int:
     """Return what a value takes in memory, members included. Cost: O(members)."""
     if type(value) is str:
-        return _text_bytes(value)
+        return text_bytes(value)
     if isinstance(value, tuple):
         return getsizeof(value) + sum(map(value_bytes, value))
     if isinstance(value, dict):
@@ -133,7 +152,7 @@ def make_span(  # noqa: PLR0917 - one argument for each field; called once per s
     origin. Not counted, because shared: keys that the projection lists (in protobuf), small integers, status codes.
     """
     attributes: Attributes = kept.attributes
-    size = _SPAN_BYTES + _text_bytes(name) + origin.share_bytes + kept.size_bytes
+    size = _SPAN_BYTES + text_bytes(name) + origin.share_bytes + kept.size_bytes
     if status_message:
         size += getsizeof(status_message)
     if attributes:
@@ -143,6 +162,26 @@ def make_span(  # noqa: PLR0917 - one argument for each field; called once per s
         attributes = NO_ATTRIBUTES
     if events:
         size += getsizeof(events) + sum(map(event_bytes, events))
+    if COMPILED:  # there an object is made at once, and a draft would be a second one
+        return Span(
+            trace_id=trace_id,
+            span_id=span_id,
+            parent_span_id=parent_span_id,
+            name=name,
+            start_unix_ns=start_unix_ns,
+            end_unix_ns=end_unix_ns,
+            flags=flags,
+            kind=kind,
+            status=status,
+            status_message=status_message,
+            attributes=attributes,
+            events=events,
+            dropped_attributes=dropped_attributes,
+            resource=origin.resource,
+            scope=origin.scope,
+            linked=linked,
+            size_bytes=size,
+        )
     span = SpanDraft()
     span.trace_id = trace_id
     span.span_id = span_id

@@ -15,7 +15,7 @@ from otel_toolcall_eval.wire.any_value import text_of
 from otel_toolcall_eval.wire.attribute_reader import read_all
 from otel_toolcall_eval.wire.decoded import SpanFault, fault_of, usable_parent
 from otel_toolcall_eval.wire.schema import parse_event, parse_span, parse_status
-from otel_toolcall_eval.wire.span_factory import SPAN_ID_SIZE, TRACE_ID_SIZE, Kept, make_span
+from otel_toolcall_eval.wire.span_factory import SPAN_ID_SIZE, TRACE_ID_SIZE, Kept, make_span, text_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +125,9 @@ class SpanReader:
         is_usable = False
         size: i64 = len(data)
         at: i64 = 0
+        first: i64 = 0  # where the first attribute begins
         while at < size:
+            field: i64 = at
             tag: i64 = data[at]
             at += 1
             wire_type: i64 = tag & 7
@@ -134,17 +136,15 @@ class SpanReader:
             if tag >= _CONTINUES:
                 if tag != _FLAGS or data[at] != 1 or at + _FIXED32_BYTES >= size:
                     return None
-                flags = data[at + 1] | data[at + 2] << 8 | data[at + 3] << 16 | data[at + 4] << 24
+                flags = _fixed32(data, at + 1)
                 at += 1 + _FIXED32_BYTES
             elif wire_type == 1:
                 if is_usable or at + _FIXED64_BYTES > size or data[at + 7] >= _CONTINUES:
                     return None
-                low: i64 = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24
-                high: i64 = data[at + 4] | data[at + 5] << 8 | data[at + 6] << 16 | data[at + 7] << 24
                 if tag == _START:
-                    start = low | high << 32
+                    start = _fixed32(data, at) | _fixed32(data, at + 4) << 32
                 elif tag == _END:
-                    end = low | high << 32
+                    end = _fixed32(data, at) | _fixed32(data, at + 4) << 32
                 at += _FIXED64_BYTES
             elif wire_type in (0, 2):
                 number: i64 = data[at]
@@ -175,6 +175,11 @@ class SpanReader:
                         if fault_of(trace_id, span_id, start, end) is not None:
                             return None
                         is_usable = True
+                        first = field
+                        behind: i64 = attributes.take_usual(name, data, first, kept, self._budget)
+                        if behind > 0:
+                            at = behind
+                            continue
                     attributes.take(data, at, stop, kept, self._budget)
                 elif tag == _TRACE_ID and not is_usable:
                     trace_id = data[at:stop]
@@ -182,7 +187,7 @@ class SpanReader:
                     span_id = data[at:stop]
                 elif tag == _PARENT_SPAN_ID:
                     parent_id = data[at:stop]
-                elif tag == _NAME:
+                elif tag == _NAME and not is_usable:
                     name = data[at:stop]
                 elif tag == _STATUS:
                     status_bytes = data[at:stop]
@@ -190,7 +195,7 @@ class SpanReader:
                     events.append(data[at:stop])
                 elif tag == _LINK:
                     links.append(data[at:stop])
-                elif tag in (_TRACE_ID, _SPAN_ID):
+                elif tag in (_TRACE_ID, _SPAN_ID, _NAME):  # they come before the attributes
                     return None
                 at = stop
             else:
@@ -198,12 +203,19 @@ class SpanReader:
         if not is_usable and (fault := fault_of(trace_id, span_id, start, end)) is not None:
             return fault
         self._share_ids(trace_id, parent_id, kept)
+        if kept.pattern is None:
+            text = text_of(name)
+            if first > 0:
+                attributes.learn(name, text, data, first)
+        else:
+            text = kept.pattern.name
+            kept.size_bytes -= text_bytes(text)
         status = (_STATUSES.get(status_bytes) or _status_of(status_bytes)) if status_bytes else _UNSET
         return make_span(
             self._trace_id,
             span_id,
             usable_parent(self._parent_id),
-            text_of(name),
+            text,
             start,
             end,
             flags,
@@ -237,6 +249,15 @@ class SpanReader:
                 attributes, _ = read_all(event.attributes, self._budget)
                 events.append(SpanEvent(name=name, time_unix_ns=event.time_unix_nano, attributes=attributes))
         return tuple(events)
+
+
+def _fixed32(data: bytes, at: i64) -> i64:
+    """Return four bytes as a number; one by one, since only an ``i64`` of its own is no object in between."""
+    first: i64 = data[at]
+    second: i64 = data[at + 1]
+    third: i64 = data[at + 2]
+    last: i64 = data[at + 3]
+    return first | second << 8 | third << 16 | last << 24
 
 
 def _leads_elsewhere(links: Sequence[bytes], trace_id: bytes) -> bool:
