@@ -194,7 +194,7 @@ class AttributeReader:
                 self._take(short, kept, budget)
             else:
                 kept.attributes[name] = seen[1]
-            return 0 if kept.too_deep else stop
+            return stop  # nothing this short is nested too deep
         text: i64 = content_start(data, content, stop, _TAG_OF_TEXT)
         if text > 0 and name in self._keys:
             found = text_of(data[text:stop])
