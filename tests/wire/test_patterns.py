@@ -17,6 +17,7 @@ from otel_toolcall_eval.wire.patterns import Pattern, Patterns, Place
 from otel_toolcall_eval.wire.schema import parse_span
 from otel_toolcall_eval.wire.span_factory import Kept, origin_of, text_bytes
 from otel_toolcall_eval.wire.span_reader import SpanReader
+from otel_toolcall_eval.wire.varint import MalformedError
 from tests.wire.otlp_requests import KEEP, attribute, field, nested, nested_bytes, numbered, varint
 
 if TYPE_CHECKING:
@@ -318,3 +319,10 @@ def test_lengths_of_three_bytes_are_read() -> None:
     assert len(varint(20_000)) == 3
     assert scan(reader, encoded(text("input.value", "w" * 20_000))).attributes == {"input.value": "w" * 20_000}
     assert pattern_of(reader).has_fitted
+
+
+def test_a_key_that_is_expected_and_reaches_beyond_its_attribute_is_refused_though_it_is_not_kept() -> None:
+    data = encoded(text("tool.name", "a"), b"\x4a\x04\x0a\x0binput.other")
+    for reader in (AttributeReader(KEEP), learned(text("tool.name", "a"), text("input.other", LONG))):
+        with pytest.raises(MalformedError):
+            scan(reader, data)
