@@ -326,3 +326,9 @@ def test_a_key_that_is_expected_and_reaches_beyond_its_attribute_is_refused_thou
     for reader in (AttributeReader(KEEP), learned(text("tool.name", "a"), text("input.other", LONG))):
         with pytest.raises(MalformedError):
             scan(reader, data)
+
+
+def test_another_attribute_in_the_place_of_one_is_compared_whole() -> None:
+    reader = learned(text("tool.name", "a"), text("id", "1"), again=(text("id", "1"), text("tool.name", "a")))
+    assert [piece.is_whole for piece in pattern_of(reader).pieces] == [True]
+    assert list(pattern_of(reader).attributes) == ["id", "tool.name"]
