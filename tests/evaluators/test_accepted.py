@@ -78,6 +78,23 @@ def test_what_is_remembered_is_bounded() -> None:
     assert [accepted.knows(place % 2, recorded(text)) for place, text in enumerate(texts)] == [False] * (len(texts) - 1) + [True]
 
 
+def test_nothing_is_known_of_any_place_once_all_is_forgotten() -> None:
+    accepted, texts = Accepted(2), [f"{number:04000}" for number in range(MAX_BYTES // 4_249 + 1)]
+    accepted.add(1, recorded("{}"))
+    for text in texts:
+        accepted.add(0, recorded(text))
+    assert not accepted.knows(1, recorded("{}"))
+    assert accepted.knows(0, recorded(texts[-1]))
+
+
+def test_texts_that_take_turns_are_all_known() -> None:
+    accepted = Accepted(1)
+    for text in ("{}", "[]"):
+        accepted.add(0, recorded(text))
+    assert [accepted.knows(0, recorded(text)) for text in ("{}", "[]", "{}", "()")] == [True, True, True, False]
+    assert not accepted.knows(0, recorded("[]", source=SOURCES[1]))
+
+
 def test_memory_of_many_short_texts_is_bounded() -> None:
     accepted, texts = Accepted(1), [f"{number}" for number in range(5_000)]
     for text in texts:

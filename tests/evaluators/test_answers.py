@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from otel_toolcall_eval.evaluators.answers import asked, compared, offered, plainly_answers, spelled
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Json
@@ -104,13 +108,46 @@ def test_output_does_not_meet_the_expectation(expected: Json, recorded: Content)
         pytest.param({"content": "done"}, said('{"content": "done"}'), True, id="wrapper"),
         pytest.param("hello", said('"hello"'), False, id="quotes"),
         pytest.param({"a": 1}, said("[1]"), False, id="other-value"),
-        pytest.param({"a": 1}, said('{"content": "{"a": 1}"}'), False, id="content-that-spells-it"),
+        pytest.param("done", said("{'content': 'done'}"), True, id="content-of-a-literal"),
+        pytest.param('{"a": 1}', said('{"content": "{\\"a\\": 1}"}'), True, id="content-text"),
+        pytest.param('{"a":1}', said('{"content": "{\\"a\\": 1}"}'), True, id="content-text-that-spells-what-text-spells"),
+        pytest.param({"a": 1}, said('{"content": "{\\"a\\": 1}"}'), True, id="content-text-that-spells-it"),
+        pytest.param([1], said('{"content": "(1,)"}'), True, id="content-text-that-spells-a-tuple"),
+        pytest.param(42, said('{"content": "42"}'), False, id="content-text-that-spells-a-number"),
+        pytest.param({"a": 1}, said('{"content": "a"}'), False, id="content-text-that-spells-nothing"),
+        pytest.param({"a": 1}, said('{"content": {"a": 1}}'), True, id="content-value"),
+        pytest.param("", said('{"content": ""}'), True, id="empty-content"),
         pytest.param(None, NO_OUTPUT, False, id="nothing"),
         pytest.param(None, Content(state=ContentState.ABSENT), False, id="absent"),
     ],
 )
 def test_what_is_usual_is_told_at_a_glance(expected: Json, recorded: Content, at_a_glance: bool) -> None:  # noqa: FBT001 - a column of the table
     assert plain(expected, recorded) is at_a_glance
+
+
+VALUES: st.SearchStrategy[Json] = st.recursive(
+    st.sampled_from(["x", "", "42", '"x"', "null", "True", "NaN", "[1]", "(1,)", '{"a": 1}', "{'a': 1.0}"])
+    | st.sampled_from([None, True, 0, 42, 1.0, NAN]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "content", "k"]), inner, max_size=2),
+    max_leaves=4,
+)
+SPELLED = st.sampled_from(["json", "json-in-json", "repr"])
+
+
+def spelt(value: Json, how: str) -> str:
+    return repr(value) if how == "repr" else json.dumps(json.dumps(value) if how == "json-in-json" else value)
+
+
+@given(value=VALUES, other=VALUES, text=st.none() | SPELLED, how=SPELLED, wrapped=st.booleans(), twice=st.booleans())
+def test_what_is_told_at_a_glance_is_told_by_the_tokens(
+    *, value: Json, other: Json, text: str | None, how: str, wrapped: bool, twice: bool
+) -> None:
+    expected = value if text is None else spelt(value, text)
+    recorded: Json = other if twice else value
+    if wrapped:
+        recorded = {"content": spelt(recorded, how) if how != "json" else recorded}
+    answers(expected, said(spelt(recorded, "json")))
+    answers(expected, full(recorded))
 
 
 def test_wrapper_as_a_whole_is_offered_only_if_one_is_expected() -> None:

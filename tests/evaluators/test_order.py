@@ -144,6 +144,30 @@ def test_log_that_lacks_calls_is_never_certain_of_another_score(
     assert score.lowest <= evaluate(expected, log(*grouped(calls)), strict=strict, parallel=parallel).value <= score.highest
 
 
+@given(
+    expected=EXPECTED,
+    made=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "", "a", "bc"])), max_size=3),
+    follow=BOOLEANS,
+    strict=BOOLEANS,
+    open_ended=BOOLEANS,
+)
+def test_calls_that_are_just_those_expected_score_as_all_others_do(
+    *, expected: str, made: list[tuple[str, str]], follow: bool, strict: bool, open_ended: bool
+) -> None:
+    names = expected if follow else "".join(name for name, _ in made)
+    aliases = [tuple(made[place][1]) if place < len(made) else () for place in range(len(names))]
+    plain = log(*(call(name, aliases=other) for name, other in zip(names, aliases, strict=True)), open_ended=open_ended)
+    # By other names, which only aliases tell, nothing can be seen at a glance.
+    renamed = log(*(call("x", aliases=(name, *other)) for name, other in zip(names, aliases, strict=True)), open_ended=open_ended)
+    one, other = (evaluate(expected, calls, strict=strict) for calls in (plain, renamed))
+    assert (one.value, one.lowest, one.highest, one.outcomes, one.doubts) == (
+        *(other.value, other.lowest, other.highest),
+        *(other.outcomes, other.doubts),
+    )
+    why, also = (justify(expected, calls, strict=strict) for calls in (plain, renamed))
+    assert (why.lcs, why.explain(), list(why.comparisons())) == (also.lcs, also.explain(), list(also.comparisons()))
+
+
 @pytest.mark.parametrize(
     ("expected", "actual", "outcomes"),
     [

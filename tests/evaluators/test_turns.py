@@ -78,6 +78,9 @@ def test_outputs_in_turn_score_as_all_others_do(wanted: list[tuple[str, Json]], 
 @pytest.mark.parametrize(
     ("calls", "places"),
     [
+        pytest.param(log("f", "f", "g"), [0, 1, 2], id="one-by-one"),
+        pytest.param(log("f", "f", call("g", aliases=("x",))), [0, 1, 2], id="one-by-one-with-another-alias"),
+        pytest.param(log("f", call("f", aliases=("g",)), "g"), None, id="one-by-one-with-an-alias-that-is-expected"),
         pytest.param(log("f", "g", "f"), [0, 2, 1], id="in-turn"),
         pytest.param(log("f", "f", "x", "g", "f"), [0, 1, 3], id="others-and-more"),
         pytest.param(log("f", call("h", aliases=("g",)), "f"), [0, 2, 1], id="by-alias"),
