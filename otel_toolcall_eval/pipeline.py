@@ -15,7 +15,7 @@ from otel_toolcall_eval.assembly.span_counts import SpanCounts
 from otel_toolcall_eval.assembly.span_kinds import SpanKinds, by_parent
 from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
 from otel_toolcall_eval.binding import Binder, BoundTraces
-from otel_toolcall_eval.judging import JudgedCalls, failure_of, judge_check
+from otel_toolcall_eval.judging import JudgedCalls, failure_of, judge_set
 from otel_toolcall_eval.model.bound import NOTHING_BOUND, Bound
 from otel_toolcall_eval.model.decision import Decision, Given, Givens, said_in
 from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, TraceReport
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.judging import CallReader, Evaluators, Survey
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.log_record import LogRecord
+    from otel_toolcall_eval.model.score import Verdict
     from otel_toolcall_eval.model.trace import Span, Trace
 
 OWN_SCOPE = "otel_toolcall_eval"
@@ -270,11 +271,9 @@ class Pipeline:
         if not trace.revision:
             self._conversations.note(trace, conversation)
         calls = JudgedCalls(extraction, doubts=doubts, failure=failure, clocks=clocks_of(trace.spans) if binding.sets else None)
-        verdicts = tuple(
-            judge_check(self._evaluators, trace, criteria_set, check, calls)
-            for criteria_set in binding.sets
-            for check in criteria_set.checks
-        )
+        verdicts: list[Verdict] = []
+        for criteria_set in binding.sets:
+            verdicts += judge_set(self._evaluators, trace, criteria_set, calls)
         return TraceReport(
             trace_id=trace.trace_id,
             judged_span=trace.root,
@@ -283,7 +282,7 @@ class Pipeline:
             completeness=Completeness.PARTIAL if trace.doubts else Completeness.COMPLETE,
             doubts=doubts,
             revision=trace.revision,
-            verdicts=verdicts,
+            verdicts=tuple(verdicts),
             extraction=extraction,
             spans=trace.spans if self._spans_in_reports else (),
             unknown_criteria=binding.unknown,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.judging import JudgedCalls, evaluation_id, failure_of, included, judge_check, label
+from otel_toolcall_eval.judging import JudgedCalls, evaluation_id, failure_of, included, judge_set, label, trace_mark
 from otel_toolcall_eval.model.criteria import Check, CriteriaSet, Include, OrderCriteria
 from otel_toolcall_eval.model.score import Completeness, Label, Score
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Extraction, ToolCall
@@ -53,7 +54,7 @@ def test_c15_what_is_no_score_can_not_be_built_and_counts_as_a_failure(lowest: f
         def evaluate(self, criteria: Criteria, log: CallLog) -> Score:  # noqa: ARG002 - the protocol's signature
             return Score(value=value, lowest=lowest, highest=highest, justification=PlainJustification())
 
-    verdict = judge_check({OrderCriteria: Wrong()}, TRACE, SET, CHECK, JudgedCalls(CALLS))
+    verdict = judge_set({OrderCriteria: Wrong()}, TRACE, SET, JudgedCalls(CALLS))[0]
     assert (verdict.score, verdict.label) == (None, Label.INCONCLUSIVE)
     assert verdict.failure is not None
     assert verdict.failure.error_type == "ValueError"
@@ -77,8 +78,8 @@ def test_only_included_kinds_and_phases_are_judged() -> None:
 
 def test_verdict_carries_score_doubts_and_completeness() -> None:
     evaluator = NamesEvaluator()
-    whole = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, JudgedCalls(CALLS))
-    part = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, JudgedCalls(CALLS, doubts=(Doubt.ORPHAN,)))
+    whole = judge_set({OrderCriteria: evaluator}, TRACE, SET, JudgedCalls(CALLS))[0]
+    part = judge_set({OrderCriteria: evaluator}, TRACE, SET, JudgedCalls(CALLS, doubts=(Doubt.ORPHAN,)))[0]
     assert evaluator.seen == [(["a"], False), (["a"], True)]
     assert (whole.label, whole.completeness, whole.pass_threshold) == (Label.PASS, Completeness.COMPLETE, 0.5)
     assert (part.label, part.completeness, part.doubts) == (Label.INCONCLUSIVE, Completeness.PARTIAL, (Doubt.ORPHAN,))
@@ -90,7 +91,7 @@ def test_doubts_of_the_trace_and_of_the_score_are_told_once_each() -> None:
             doubts = (Doubt.VALUE_TRUNCATED, Doubt.ORPHAN)
             return Score(value=0.0, lowest=0.0, highest=1.0, justification=PlainJustification(), doubts=doubts)
 
-    verdict = judge_check({OrderCriteria: Doubting()}, TRACE, SET, CHECK, JudgedCalls(CALLS, doubts=(Doubt.ORPHAN,)))
+    verdict = judge_set({OrderCriteria: Doubting()}, TRACE, SET, JudgedCalls(CALLS, doubts=(Doubt.ORPHAN,)))[0]
     assert (verdict.doubts, verdict.completeness) == ((Doubt.ORPHAN, Doubt.VALUE_TRUNCATED), Completeness.PARTIAL)
 
 
@@ -116,7 +117,7 @@ def test_clocks_are_told_apart_only_where_those_of_the_calls_disagree(clocks: di
 
 
 def test_failing_evaluator_is_caught_and_named() -> None:
-    verdict = judge_check({OrderCriteria: FailingEvaluator()}, TRACE, SET, CHECK, JudgedCalls(CALLS))
+    verdict = judge_set({OrderCriteria: FailingEvaluator()}, TRACE, SET, JudgedCalls(CALLS))[0]
     assert (verdict.label, verdict.score, verdict.emitted_score) == (Label.INCONCLUSIVE, None, None)
     assert verdict.failure is not None
     assert verdict.failure.error_type == "RuntimeError"
@@ -125,11 +126,32 @@ def test_failing_evaluator_is_caught_and_named() -> None:
 def test_calls_that_could_not_be_read_are_not_judged() -> None:
     evaluator = NamesEvaluator()
     failure = failure_of(ValueError("boom"))
-    verdict = judge_check({OrderCriteria: evaluator}, TRACE, SET, CHECK, JudgedCalls(CALLS, failure=failure))
+    verdict = judge_set({OrderCriteria: evaluator}, TRACE, SET, JudgedCalls(CALLS, failure=failure))[0]
     assert (verdict.failure, verdict.score, evaluator.seen) == (failure, None, [])
 
 
-def test_evaluation_id_is_stable_and_takes_any_name() -> None:
-    odd = CriteriaSet(name="\ud800", checks=(CHECK,))
-    assert evaluation_id(TRACE, SET, CHECK) == evaluation_id(TRACE, SET, CHECK)
-    assert len({evaluation_id(TRACE, SET, CHECK), evaluation_id(TRACE, odd, CHECK)}) == 2
+def test_evaluation_ids_are_stable_and_differ_by_all_that_is_said_to_tell_them_apart() -> None:
+    other = replace(CHECK, evaluator="Count")
+    sets = [replace(SET, name=name, version=version, checks=(CHECK, other)) for name in ("set", "\ud800") for version in ("1", "")]
+    traces = [replace(TRACE, unit_span_id=unit, revision=revision) for unit in (None, b"12345678") for revision in (0, 1, 12)]
+    found = [ids_of(trace, some) for trace in traces for some in sets]
+    assert found == [ids_of(trace, replace(some)) for trace in traces for some in sets]
+    assert len({one for ids in found for one in ids}) == len(traces) * len(sets) * 2
+    assert all(len(one) == 32 and one == one.lower() and int(one, 16) for ids in found for one in ids)
+
+
+def ids_of(trace: Trace, criteria_set: CriteriaSet) -> list[str]:
+    return [verdict.evaluation_id for verdict in judge_set({OrderCriteria: NamesEvaluator()}, trace, criteria_set, JudgedCalls(CALLS))]
+
+
+def test_evaluation_id_has_all_its_digits() -> None:
+    assert evaluation_id(5, 5) == "0" * 32
+    assert evaluation_id(2**128 - 1, 0) == "f" * 32
+    assert evaluation_id(trace_mark(TRACE), SET.marks[0]) == ids_of(TRACE, SET)[0]
+
+
+def test_marks_are_made_once_and_change_nothing_else() -> None:
+    fresh = replace(SET)
+    assert fresh.marks is fresh.marks
+    assert (fresh, repr(fresh)) == (replace(SET), repr(replace(SET)))
+    assert CriteriaSet(name="none", checks=()).marks == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Json
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 EVERY_TOOL: Final = "*"
 """The key of a count expectation that counts every tool call of the trace."""
+
+MARK_BYTES: Final = 16
 
 
 class Operator(StrEnum):
@@ -195,3 +198,16 @@ class CriteriaSet:
     aliases: tuple[str, ...] = ()
     version: str = ""
     source: str = ""
+    _marks: tuple[int, ...] = field(default=(), init=False, repr=False, compare=False)
+
+    @property
+    def marks(self) -> tuple[int, ...]:
+        """Return for each check 128 bits that tell it from all checks of other names or versions; made once."""
+        if len(self._marks) != len(self.checks):
+            object.__setattr__(self, "_marks", tuple([self._mark(check) for check in self.checks]))
+        return self._marks
+
+    def _mark(self, check: Check) -> int:
+        text = f"{self.name}\x1f{self.version}\x1f{check.evaluator}".encode("utf-8", "surrogatepass")
+        # ``person`` keeps apart what is hashed of checks and of traces.
+        return int.from_bytes(blake2b(text, digest_size=MARK_BYTES, person=b"check", usedforsecurity=False).digest(), "big")

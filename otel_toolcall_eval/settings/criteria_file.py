@@ -193,7 +193,8 @@ def versioned(criteria_set: CriteriaSet) -> CriteriaSet:
 def _canonical(value: object) -> object:
     """Return a value as JSON can hold it: sets sorted, dataclasses as objects."""
     if is_dataclass(value) and not isinstance(value, type):
-        members = {field.name: _canonical(getattr(value, field.name)) for field in fields(value)}
+        given = [field.name for field in fields(value) if field.init]  # what else there is follows from these
+        members = {name: _canonical(getattr(value, name)) for name in given}
         return {**members, "pass_threshold": float(value.pass_threshold)} if isinstance(value, Check) else members  # 1 is 1.0
     if isinstance(value, Mapping):
         return {str(key): _canonical(member) for key, member in value.items()}
