@@ -34,6 +34,8 @@ class Agents:
 
     def nearest(self, span: Span) -> bytes | None:
         """Return the ID of the nearest agent span above a span; None if there is none."""
+        if not self.names:
+            return None
         parent = self._tree.parent_id(span)
         if parent is None or parent in self.names:  # as for most calls
             return parent

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from otel_toolcall_eval.extraction.candidate import Candidate, Recorded
 from otel_toolcall_eval.extraction.decoding import read_as
 from otel_toolcall_eval.extraction.dialect import Decode, Match, Source
-from otel_toolcall_eval.extraction.matching import MAX_DIGITS, at_path, holds, spelled
-from otel_toolcall_eval.extraction.reading import Found, find_content, find_in
+from otel_toolcall_eval.extraction.matching import MAX_DIGITS, at_path, holds, spelled, value_of
+from otel_toolcall_eval.extraction.reading import Found, find_content, find_direct, find_in
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentState
 from otel_toolcall_eval.model.trace import Span, SpanEvent, StatusCode, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_toolcall_eval.extraction.plans import Place, Places, Plan
     from otel_toolcall_eval.extraction.span_tree import SpanTree
 
@@ -44,16 +42,17 @@ def read_call(span: Span, tree: SpanTree, plan: Plan) -> Candidate | None:
     name = text_of(span, tree, plan.name)
     if name is None:
         return None
-    arguments = find_content(span, tree, plan.arguments)
-    output = find_content(span, tree, plan.output)
-    if _both_hidden(arguments, output):
-        arguments, output = [_hidden(arguments[0])], [_hidden(output[0])]
+    arguments = _recorded(span, tree, plan.arguments, is_arguments=True, nothing_means_empty=plan.nothing_means_empty)
+    output = _recorded(span, tree, plan.output, is_arguments=False, nothing_means_empty=plan.nothing_means_empty)
+    if arguments.found is not None and output.found is not None and _both_hidden(arguments.found, output.found):
+        arguments = Recorded(_hidden(arguments.found), is_arguments=True, nothing_means_empty=plan.nothing_means_empty)
+        output = Recorded(_hidden(output.found), is_arguments=False, nothing_means_empty=plan.nothing_means_empty)
     call = Candidate(
         span=span,
         name=name,
         aliases=_aliases(name, plan),
-        arguments=Recorded.among(arguments, is_arguments=True, nothing_means_empty=plan.nothing_means_empty),
-        output=Recorded.among(output, is_arguments=False, nothing_means_empty=plan.nothing_means_empty),
+        arguments=arguments,
+        output=output,
         call_id=text_of(span, tree, plan.call_id),
         phase=_told(plan.phases, span, tree) or CallPhase.EXECUTED,
         kind=_told(plan.kinds, span, tree),
@@ -79,7 +78,7 @@ def text_of(span: Span, tree: SpanTree, places: Places) -> str | None:
     """Return the first text that is no placeholder and of bearable length."""
     for place in places:
         if place.attribute is not None:  # nearly all: spared the generator
-            text = spelled(span.attributes.get(place.attribute))
+            text = spelled(value_of(span.attributes, place.attribute))
             if _is_one(text, place):
                 return text
             continue
@@ -121,11 +120,18 @@ def _told(facts: tuple[tuple[_Fact, Match | None], ...], span: Span, tree: SpanT
     return None
 
 
-def _both_hidden(arguments: Sequence[Found], output: Sequence[Found]) -> bool:
+def _recorded(span: Span, tree: SpanTree, places: Places, *, is_arguments: bool, nothing_means_empty: bool) -> Recorded:
+    """Keep what was recorded at the places of one field."""
+    if len(places) == 1 and places[0].direct is not None:  # nearly every payload: spared the lists
+        found = find_direct(span, places[0], places[0].direct)
+        return Recorded(found, is_arguments=is_arguments, nothing_means_empty=nothing_means_empty)
+    return Recorded.among(find_content(span, tree, places), is_arguments=is_arguments, nothing_means_empty=nothing_means_empty)
+
+
+def _both_hidden(arguments: Found, output: Found) -> bool:
     """Tell whether arguments and output both are the text that a producer writes in place of hidden ones."""
-    if not arguments or not output or not arguments[0].dialect.hidden_pair:
-        return False
-    return arguments[0].value == output[0].value == arguments[0].dialect.hidden_pair
+    hidden = arguments.dialect.hidden_pair
+    return bool(hidden) and arguments.value == output.value == hidden
 
 
 def _hidden(found: Found) -> Found:
@@ -140,7 +146,7 @@ def _set_status(call: Candidate, span: Span, tree: SpanTree, plan: Plan) -> None
     """
     exception = _exception(span) if span.events else None
     named = text_of(span, tree, plan.error_type) if plan.error_type else None
-    error_type = named or spelled(span.attributes.get("error.type")) or None
+    error_type = named or spelled(value_of(span.attributes, "error.type")) or None
     if span.status is StatusCode.ERROR:
         call.status, call.status_from = CallStatus.ERROR, "span_status"
     elif error_type or plan.fails:

@@ -10,7 +10,7 @@ from otel_toolcall_eval.extraction.dialect import Dialect, Match, Operator, Subj
 from otel_toolcall_eval.values.text import UnreadableTextError, read_text
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.model.trace import Span, Value
+    from otel_toolcall_eval.model.trace import Attributes, Span, Value
 
 MAX_TESTED_LENGTH = 10_000
 """Longest text that is read as JSON for a test with a path, and that a pattern runs over. Markers are short."""
@@ -27,6 +27,13 @@ _KINDS = {0: "unspecified", 1: "internal", 2: "server", 3: "client", 4: "produce
 def present(value: Value) -> bool:
     """Tell whether a value counts as recorded for a test: null and empty ones don't. Source: FAULTS, B 20."""
     return value is not None and value not in ("", (), b"") and value != {}
+
+
+def value_of(attributes: Attributes, key: str) -> Value:
+    """Return the value of an attribute; None, too, if there is none. A dictionary, as nearly all are, is asked without calling a method."""
+    if isinstance(attributes, dict):
+        return attributes.get(key)
+    return attributes.get(key)
 
 
 def spelled(value: object) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.extraction.candidate import Candidate, Recorded
 from otel_toolcall_eval.extraction.decoding import TooDeepError, decode_arguments, decode_output, plain, read_as
 from otel_toolcall_eval.extraction.dialect import Decode, Dialect, MessageSource, Origin, Source, Step
-from otel_toolcall_eval.extraction.matching import at_path
+from otel_toolcall_eval.extraction.matching import at_path, value_of
 from otel_toolcall_eval.extraction.messages import MAX_CALLS, MESSAGE_SHAPES, MessageAnswer, MessageCall
 from otel_toolcall_eval.extraction.reading import Found, find_in
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, Content, ContentState, Evidence, Json
@@ -93,7 +93,7 @@ def _may_hold(span: Span, source: Source) -> bool:
     own = source.step is Step.SELF
     if own and source.origin is Origin.EVENT:
         return bool(span.events)
-    return not own or source.origin is not Origin.ATTR or _may_tell(span.attributes.get(source.key))
+    return not own or source.origin is not Origin.ATTR or _may_tell(value_of(span.attributes, source.key))
 
 
 def _may_tell(value: Value) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.dialect import Dialect, Origin, Pattern, Source, Step
-from otel_toolcall_eval.extraction.matching import MAX_TESTED_LENGTH, holds, present
+from otel_toolcall_eval.extraction.matching import MAX_TESTED_LENGTH, holds, present, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,8 +72,6 @@ def find_content(span: Span, tree: SpanTree, places: Places) -> list[Found]:
 
     Where a producer says that it cut a value off, no other dialect's reading of the same place counts.
     """
-    if len(places) == 1 and places[0].direct is not None:  # nearly every payload: spared all the rest
-        return _direct(span, places[0], places[0].direct)
     whole: list[Found] = []
     blank: list[Found] = []
     cut: set[tuple[Step, str, str]] = set()
@@ -89,15 +87,14 @@ def find_content(span: Span, tree: SpanTree, places: Places) -> list[Found]:
     return whole + blank
 
 
-def _direct(span: Span, place: Place, attribute: str) -> list[Found]:
-    """Return what stands at the only place that there is, the value of an attribute."""
-    attributes = span.attributes
-    if attribute not in attributes:
-        return []
-    value = attributes[attribute]
+def find_direct(span: Span, place: Place, attribute: str) -> Found | None:
+    """Return what ``find_content`` does where there is only this place, and it is the value of an attribute as it stands."""
+    value = value_of(span.attributes, attribute)
+    if value is None and attribute not in span.attributes:
+        return None
     if place.placeholders and isinstance(value, str) and value.strip() in place.placeholders:
-        return []
-    return [Found(value=value, source=place.source, dialect=place.dialect)]
+        return None
+    return Found(value=value, source=place.source, dialect=place.dialect)
 
 
 def _spans(span: Span, tree: SpanTree, source: Source) -> Sequence[Span]:

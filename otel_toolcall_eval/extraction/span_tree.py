@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Resource, Span
 
 _START: Final = attrgetter("start_unix_ns")
+_MOST_MOVES: Final = 4
+"""How often a span, on average, may change places with another before the usual sort is the faster one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,9 @@ class SpanTree:
         by_id = {span.span_id: span for span in spans}
         if len(by_id) < len(spans):
             by_id = _without_copies(spans)
-        ordered = sorted(by_id.values(), key=_START)  # alone it is ten times as fast as with what else decides
+        ordered = list(by_id.values())
+        if not _moved_in_order(ordered):
+            ordered.sort(key=_START)  # alone it is ten times as fast as with what else decides
         alike, in_step = False, True
         parents: set[bytes] = set()
         last = ordered[0].start_unix_ns - 1 if ordered else 0
@@ -170,6 +174,28 @@ class SpanTree:
                 shift.update(_shifts(span, moved, start, children))
                 pending.extend(reversed(children))
         return placed
+
+
+def _moved_in_order(spans: list[Span]) -> bool:
+    """Put spans in the order of their start by moving each to the front, past those that start later, if that takes few moves.
+
+    It does where spans come as they start, and where they come as they end: then each passes what is below it alone, in a tenth of the time
+    of a sort that is given keys. Equal starts keep their order, as in any sort of Python's.
+    """
+    left = _MOST_MOVES * len(spans)
+    for place in range(1, len(spans)):
+        span = spans[place]
+        start = span.start_unix_ns
+        to = place
+        while to and spans[to - 1].start_unix_ns > start:
+            spans[to] = spans[to - 1]
+            to -= 1
+            left -= 1
+            if not left:
+                spans[to] = span
+                return False
+        spans[to] = span
+    return True
 
 
 def _without_copies(spans: Iterable[Span]) -> dict[bytes, Span]:

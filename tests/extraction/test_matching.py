@@ -1,12 +1,23 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
 
 from otel_toolcall_eval.extraction.dialect import Dialect, Match, Operator, Subject, Test
-from otel_toolcall_eval.extraction.matching import MAX_SCOPES, MAX_TESTED_LENGTH, DialectIndex, at_path, fulfils, holds, present, spelled
+from otel_toolcall_eval.extraction.matching import (
+    MAX_SCOPES,
+    MAX_TESTED_LENGTH,
+    DialectIndex,
+    at_path,
+    fulfils,
+    holds,
+    present,
+    spelled,
+    value_of,
+)
 from tests.extraction.spans import make
 
 if TYPE_CHECKING:
@@ -75,6 +86,11 @@ def _attr(key: str, operator: Operator = Operator.EXISTS, *values: str, **more: 
 def test_conditions(condition: Test | Match, *, answer: bool) -> None:
     assert fulfils(condition, SPAN) is answer
     assert holds(Match(every=(condition,)), SPAN) is answer
+
+
+@pytest.mark.parametrize("wrap", [dict, MappingProxyType])
+def test_attributes_are_read_whatever_mapping_they_are(wrap: type) -> None:
+    assert [value_of(wrap({"a": 0, "b": None}), key) for key in "abc"] == [0, None, None]
 
 
 def test_long_text_is_not_read_for_a_test() -> None:

@@ -8,7 +8,7 @@ import pytest
 from otel_toolcall_eval.extraction.call_reader import text_of
 from otel_toolcall_eval.extraction.dialect import Dialect, Match, Origin, Source, Step, Subject, Test
 from otel_toolcall_eval.extraction.plans import places
-from otel_toolcall_eval.extraction.reading import find_content, find_in, grown
+from otel_toolcall_eval.extraction.reading import find_content, find_direct, find_in, grown
 from tests.extraction.spans import make, tree_of
 
 if TYPE_CHECKING:
@@ -68,12 +68,16 @@ def test_placeholders_are_left_out_and_blanks_stand_last() -> None:
 
 
 @pytest.mark.parametrize(("value", "found"), [(" N/A ", []), ("", [""]), (0, [0]), (None, [None])])
-def test_the_only_place_is_read_like_one_of_several(value: Value, found: list[Value]) -> None:
+def test_the_only_place_is_read_at_once_like_one_of_several(value: Value, found: list[Value]) -> None:
     source = Source(origin=Origin.ATTR, key="only")
     dialect = Dialect(name="d", family="d", match=HAS_K, output_from=(source,), placeholders={"output": frozenset({"N/A"})})
-    span = make(attributes={"only": value})
-    assert [one.value for one in find_content(span, tree_of(span), places([dialect], "output"))] == found
-    assert find_content(make(attributes={}), tree_of(span), places([dialect], "output")) == []
+    (place,) = places([dialect], "output")
+    assert place.direct == "only"
+    for attributes, expected in (({"only": value}, found), ({}, [])):
+        span = make(attributes=attributes)
+        founds = find_content(span, tree_of(span), (place,))
+        assert [one.value for one in founds] == expected
+        assert find_direct(span, place, "only") == (founds[0] if founds else None)
 
 
 def test_a_text_is_the_first_that_is_no_placeholder_wherever_the_source_looks() -> None:

@@ -4,11 +4,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from otel_toolcall_eval.extraction.span_tree import SpanTree
+from otel_toolcall_eval.extraction.span_tree import SpanTree, _moved_in_order
 from tests.extraction.spans import make, number_of, tree_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from otel_toolcall_eval.model.trace import Span
 
 
@@ -72,6 +76,31 @@ def test_of_a_parent_and_a_child_that_start_together_the_parent_stands_first() -
     placed = tree_of(child, parent).placed
     assert (placed.start[parent.span_id], placed.tie[parent.span_id]) == (placed.start[child.span_id], placed.tie[child.span_id])
     assert placed.depth[parent.span_id] < placed.depth[child.span_id]
+
+
+@given(st.lists(st.integers(0, 6), max_size=12))
+def test_spans_stand_in_order_of_time_however_they_come(starts: list[int]) -> None:
+    spans = [make(number, start=start) for number, start in enumerate(starts, 1)]
+    assert tree_of(*spans).spans == sorted(spans, key=lambda span: (span.start_unix_ns, span.span_id))
+    moved = list(spans)
+    if _moved_in_order(moved):
+        assert moved == sorted(spans, key=lambda span: span.start_unix_ns)
+    assert {span.span_id for span in moved} == {span.span_id for span in spans}
+
+
+@pytest.mark.parametrize(
+    ("starts", "few"),
+    [
+        pytest.param(range(100), True, id="as-they-start"),
+        pytest.param([*range(1, 100), 0], True, id="as-they-end"),
+        pytest.param([number // 10 * 10 + 9 - number % 10 for number in range(1_000)], False, id="backwards-by-ten"),
+        pytest.param(range(1_000, 0, -1), False, id="backwards"),
+    ],
+)
+def test_spans_are_moved_only_if_that_takes_few_moves(starts: Sequence[int], few: bool) -> None:  # noqa: FBT001 - a column of the table
+    spans = [make(number, start=start) for number, start in enumerate(starts, 1)]
+    assert tree_of(*spans).spans == sorted(spans, key=lambda span: span.start_unix_ns)
+    assert _moved_in_order(spans) is few
 
 
 def test_spans_that_start_together_stand_by_their_end_then_by_their_id() -> None:
