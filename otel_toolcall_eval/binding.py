@@ -135,8 +135,9 @@ class Binder:
                 for criteria_set in self._sets
                 if criteria_set.selector.reach is _FALLBACK and _conditions_hold(criteria_set.selector, facts)
             ]
-        distinct = {(known.name, known.version): known for known in (*chosen, *bound.sets)}  # code may bind what is loaded, too
-        return Binding(sets=tuple(distinct.values()), unknown=tuple(sorted(facts.names - self._known)))
+        if len(chosen) > 1 or bound.sets:  # code may bind what is loaded, too
+            chosen = list({(known.name, known.version): known for known in (*chosen, *bound.sets)}.values())
+        return Binding(sets=tuple(chosen), unknown=tuple(sorted(facts.names - self._known)) if facts.names else ())
 
     def _gather(self, trace: Trace, agent: Callable[[], str | None], bound: Bound) -> _Facts:
         names = set(bound.names)
