@@ -10,7 +10,8 @@ from otel_toolcall_eval.binding import CRITERIA_ATTRIBUTE
 from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo
 from otel_toolcall_eval.emission.events import EventsEmitter
 from otel_toolcall_eval.emission.judged_root import with_verdicts, write_verdicts
-from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.emission.observing import observe
 from otel_toolcall_eval.emission.recording import SdkRecorder
 from otel_toolcall_eval.pipeline import OWN_SCOPE
 from otel_toolcall_eval.sources.log_processor import LogSource

@@ -50,6 +50,9 @@ CORE: Final = (
     "pipeline.py",
     "emission/attributes.py",
     "emission/batched_events.py",
+    "emission/judged_services.py",
+    "emission/judged_span.py",
+    "emission/metrics.py",
     "emission/shapes.py",
 )
 """What is compiled, named in the package: what a span or a trace passes through, strictly typed, without I/O."""

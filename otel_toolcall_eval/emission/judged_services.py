@@ -27,7 +27,7 @@ def service_of(report: TraceReport) -> str | None:
 
 
 class JudgedServices:
-    """Remembers them. ``note`` belongs to the emitting thread, ``counts`` to any."""
+    """Remembers them. ``note`` and ``name_of`` belong to the emitting thread, ``counts`` to any."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Start without any; ``vocabulary`` bounds the names, here as in the scores."""
@@ -35,6 +35,17 @@ class JudgedServices:
         self._versions: set[tuple[str, str]] = set()
         self._latest: Mapping[str, str | None] = {}  # replaced, never changed, so that any thread reads one moment's
         self._noted: Resource | None = None  # the last one: spans of a request share theirs
+        self._named: Resource | None = None  # likewise, and its name, whether or not it is judged
+        self._name: str | None = None
+
+    def name_of(self, report: TraceReport) -> str | None:
+        """Return the same as ``service_of``, which is asked only where the resource is another than the last. The emitting thread's."""
+        span = report.judged_span
+        if span is None:
+            return None
+        if span.resource is not self._named:
+            self._named, self._name = span.resource, service_of(report)
+        return self._name
 
     def note(self, report: TraceReport) -> None:
         """Note the service of a judged trace; one that tells no version leaves the one that is known."""

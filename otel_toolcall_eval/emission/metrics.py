@@ -10,28 +10,24 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
-from opentelemetry.metrics import Observation
-
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.attributes import MAX_NAME_CHARS
 from otel_toolcall_eval.emission.deadline import Flusher
 from otel_toolcall_eval.emission.forward_names import FORWARD_DELAY
-from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind
-from otel_toolcall_eval.emission.judged_services import JudgedServices, service_of
+from otel_toolcall_eval.emission.judged_services import JudgedServices
 from otel_toolcall_eval.emission.judged_span import maker_of_context
-from otel_toolcall_eval.emission.recording import OBSERVED, Bundle, Occasion
-from otel_toolcall_eval.emission.shapes import labels_of, shape_of
+from otel_toolcall_eval.emission.recording import Bundle, Occasion
+from otel_toolcall_eval.emission.shapes import labels_of, shape_of, shape_of_report
 from otel_toolcall_eval.emission.vocabulary import Vocabulary
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider
-
+    from otel_toolcall_eval.emission.instrument import Attribute, Instrument
     from otel_toolcall_eval.emission.recording import Cell, Recorder
-    from otel_toolcall_eval.emission.shapes import Shape
+    from otel_toolcall_eval.emission.shapes import Labels, Shape
     from otel_toolcall_eval.model.score import ExpectationOutcome, TraceReport, Verdict
 
     CountKey = tuple[str, tuple[tuple[str, str], ...]]
@@ -51,7 +47,7 @@ class CountSource(Protocol):
         """Return all counts since the start.
 
         The keys are an instrument's name and its attributes: pairs of word (``transport``, ``reason``) and value, where the word is
-        the attribute's name without ``toolcall_eval.``. What is none of OBSERVED is passed over.
+        the attribute's name without ``toolcall_eval.``. What is none of ``recording.OBSERVED`` is passed over.
 
         Called from exporter threads, once for each collection, under a lock of whoever collects: it must not block, record or emit.
         """
@@ -62,8 +58,8 @@ class MetricsEmitter:
     """Records reports as metrics. All methods but ``counts``, ``passed_on``, ``flush`` and ``shutdown`` belong to one thread, the worker's.
 
     Cost: a value in a cell for each score, verdict and expectation, and two for each trace, all in one call; see ``recording``. For a
-    trace's fate, and a verdict whose expectations are all met, which most are, it is one look-up: what it records is what the one before
-    it recorded.
+    report whose expectations are all met, as most are, it is one look-up, and so it is for each such verdict of another, and for a
+    trace's fate: what it records is what the one before it recorded.
     """
 
     def __init__(self, recorder: Recorder, *, judged_span_is_remote: bool = True, flush: Callable[[], object] | None = None) -> None:
@@ -78,28 +74,32 @@ class MetricsEmitter:
         self._is_remote = judged_span_is_remote
         self._cells: dict[tuple[str | None, ...], Cell] = {}
         # With the outcomes beside each, so that their id, which stands in the key, can't be given to others.
-        self._bundles: dict[Shape, tuple[Bundle, Sequence[ExpectationOutcome]]] = {}
+        self._bundles: dict[Shape, tuple[Bundle, Sequence[Sequence[ExpectationOutcome]]]] = {}
         self._bundled_values = 0
+        self._delays: Cell | None = None  # each trace's, once there is one
+        self._durations: Cell | None = None
         self._vocabularies: dict[tuple[str, bool], Vocabulary] = {}
         self._services = JudgedServices(self._vocabulary(names.SCORE, names.JUDGED_SERVICE))
-        self._labels: OrderedDict[bytes, list[tuple[str, str, Label]]] = OrderedDict()
+        self._labels: OrderedDict[bytes, Labels] = OrderedDict()
+        self._last_labels: Labels = ()
         self._flusher = Flusher([flush] if flush else [])
 
     def emit(self, report: TraceReport) -> None:
         """Record a report. What an earlier revision of it recorded is not recorded again; see ``toolcall_eval.revisions``."""
         found: list[tuple[Cell, float]] = []
         bundles: list[Bundle] = []
-        service, is_first = service_of(report), report.revision == 0
-        if is_first:
-            self._trace(report, service, found, bundles)
+        service = self._services.name_of(report)
         if report.verdicts:
             self._services.note(report)
         earlier = self._remember(report)
-        for verdict in report.verdicts:
-            if is_first or (earlier is not None and (verdict.criteria, verdict.evaluator) not in earlier):
-                self._verdict(report, verdict, service, found, bundles)
-            else:
-                self._revision(verdict, None if earlier is None else earlier[verdict.criteria, verdict.evaluator])
+        if report.revision == 0:
+            self._first(report, service, found, bundles)
+        else:
+            for verdict in report.verdicts:
+                if earlier is not None and (verdict.criteria, verdict.evaluator) not in earlier:
+                    self._verdict(report, verdict, service, found, bundles)
+                else:
+                    self._revision(verdict, None if earlier is None else earlier[verdict.criteria, verdict.evaluator])
         self._recorder.record_all(found, bundles, Occasion(maker_of_context(report, is_remote=self._is_remote), time.time_ns()))
 
     def counts(self) -> Mapping[CountKey, int]:
@@ -124,24 +124,53 @@ class MetricsEmitter:
         A flush here would take all the time that there is if the collector is dead, and leave none for the others.
         """
 
+    def _first(self, report: TraceReport, service: str | None, found: list[tuple[Cell, float]], bundles: list[Bundle]) -> None:
+        """Find what the first report on a trace records: a bundle and durations, if all expectations are met."""
+        key = shape_of_report(report, service)
+        known = None if key is None else self._bundles.get(key)
+        if known is not None:
+            bundles.append(known[0])
+        elif key is not None:
+            values: list[tuple[Cell, float]] = []
+            self._fate(report, service, values)
+            for verdict in report.verdicts:
+                self._values(report, verdict, service, values)
+            found += values
+            self._keep(key, values, [verdict.score.outcomes for verdict in report.verdicts if verdict.score], report.agent, service)
+        else:
+            self._trace(report, service, found, bundles)
+            for verdict in report.verdicts:
+                self._verdict(report, verdict, service, found, bundles)
+        if self._delays is None:
+            self._delays = self._cell(names.DECISION_DELAY)
+        found.append((self._delays, report.decided_after_ns / 1e9))
+        if report.unbound:
+            return
+        if self._durations is None:
+            self._durations = self._cell(names.EVALUATION_DURATION)
+        found.append((self._durations, report.evaluation_seconds))
+
     def _trace(self, report: TraceReport, service: str | None, found: list[tuple[Cell, float]], bundles: list[Bundle]) -> None:
         """Find what a trace records, whatever its verdicts are."""
         fate, unbound = (report.trigger, report.completeness), report.unbound
         key = (*fate, service) if unbound else fate
         known = self._bundles.get(key)
         if known is None:
-            values = [(self._cell(names.TRACES_DECIDED, *fate), 1.0)]
-            if report.trigger in _EVICTIONS:
-                values.append((self._cell(names.TRACES_EVICTED, *fate), 1))
-            if unbound:
-                values.append((self._cell(names.TRACES_UNBOUND, *fate, service), 1))
+            values: list[tuple[Cell, float]] = []
+            self._fate(report, service, values)
             found += values
             self._keep(key, values, (), service if unbound else None)
         else:
             bundles.append(known[0])
-        found.append((self._cell(names.DECISION_DELAY), report.decided_after_ns / 1e9))
-        if not unbound:
-            found.append((self._cell(names.EVALUATION_DURATION), report.evaluation_seconds))
+
+    def _fate(self, report: TraceReport, service: str | None, found: list[tuple[Cell, float]]) -> None:
+        """Find what a trace records of its fate, value by value."""
+        fate = report.trigger, report.completeness
+        found.append((self._cell(names.TRACES_DECIDED, *fate), 1.0))
+        if report.trigger in _EVICTIONS:
+            found.append((self._cell(names.TRACES_EVICTED, *fate), 1))
+        if report.unbound:
+            found.append((self._cell(names.TRACES_UNBOUND, *fate, service), 1))
 
     def _verdict(
         self, report: TraceReport, verdict: Verdict, service: str | None, found: list[tuple[Cell, float]], bundles: list[Bundle]
@@ -155,9 +184,11 @@ class MetricsEmitter:
         begun = len(found)
         self._values(report, verdict, service, found)
         if key is not None and verdict.score is not None:
-            self._keep(key, found[begun:], verdict.score.outcomes, report.agent, service)
+            self._keep(key, found[begun:], [verdict.score.outcomes], report.agent, service)
 
-    def _keep(self, key: Shape, values: list[tuple[Cell, float]], outcomes: Sequence[ExpectationOutcome], *told: str | None) -> None:
+    def _keep(
+        self, key: Shape, values: list[tuple[Cell, float]], outcomes: Sequence[Sequence[ExpectationOutcome]], *told: str | None
+    ) -> None:
         """Keep values for the next that records the same, unless a name in them that spans told is too long to be kept."""
         if not all(map(_is_kept, told)):
             return
@@ -194,7 +225,9 @@ class MetricsEmitter:
             return None
         key = span.trace_id + span.span_id
         earlier = self._labels.pop(key, None) if report.revision else None
-        self._labels[key] = labels_of(report)
+        labels = labels_of(report)
+        # Traces that are judged alike share the tuples of one of them: most fall like the one before.
+        self._labels[key] = self._last_labels = self._last_labels if labels == self._last_labels else labels
         if len(self._labels) > _REMEMBERED_TRACES:
             self._labels.popitem(last=False)
         return None if earlier is None else {(criteria, evaluator): label for criteria, evaluator, label in earlier}
@@ -232,44 +265,3 @@ class MetricsEmitter:
 def _is_kept(name: str | None) -> bool:
     """Tell whether a name may be kept: not one of megabytes."""
     return name is None or len(name) <= MAX_NAME_CHARS
-
-
-def observe(meter_provider: MeterProvider, source: CountSource) -> None:
-    """Create the observable instruments of OBSERVED over a source of counts.
-
-    The SDK reads instruments one after the other, in the order in which they were created and under one lock, so the first of them
-    takes the counts for all: what one collection exports is of one moment, and its sums agree.
-    """
-    meter = meter_provider.get_meter(names.SCOPE_NAME)
-    snapshot = _Snapshot(source)
-    for position, instrument in enumerate(OBSERVED):
-        _observable(meter, instrument, snapshot.reader(instrument.name, refresh=position == 0))
-
-
-class _Snapshot:
-    """The counts of one moment, shared by the callbacks of one collection."""
-
-    def __init__(self, source: CountSource) -> None:
-        self._source = source
-        self._counts: Mapping[CountKey, int | float] = {}
-
-    def reader(self, name: str, *, refresh: bool) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        def read(_: CallbackOptions) -> Iterable[Observation]:
-            if refresh:
-                self._counts = self._source.counts()
-            return [
-                Observation(value, {f"{names.OUR_PREFIX}{word}": text for word, text in attributes})
-                for (counted, attributes), value in self._counts.items()
-                if counted == name
-            ]
-
-        return read
-
-
-def _observable(meter: Meter, instrument: Instrument, callback: Callable[[CallbackOptions], Iterable[Observation]]) -> None:
-    create = {
-        Kind.OBSERVABLE_COUNTER: meter.create_observable_counter,
-        Kind.OBSERVABLE_UP_DOWN_COUNTER: meter.create_observable_up_down_counter,
-        Kind.OBSERVABLE_GAUGE: meter.create_observable_gauge,
-    }[instrument.kind]
-    create(instrument.name, callbacks=[callback], unit=instrument.unit, description=instrument.description)

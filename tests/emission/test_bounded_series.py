@@ -14,7 +14,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.aggregator import MAX_CELLS, Aggregator
 from otel_toolcall_eval.emission.collection import Collection
-from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.emission.observing import observe
 from otel_toolcall_eval.emission.openmetrics import MetricsPage
 from otel_toolcall_eval.emission.recording import SdkRecorder
 from otel_toolcall_eval.model.score import Label, Outcome

@@ -5,7 +5,8 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from otel_toolcall_eval.emission import forward_names, names, operation_names
-from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.emission.observing import observe
 from otel_toolcall_eval.emission.recording import SdkRecorder
 
 ALL = (*forward_names.FORWARD_RECORDED, *forward_names.FORWARD_OBSERVED)

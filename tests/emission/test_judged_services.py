@@ -7,7 +7,8 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from otel_toolcall_eval.emission.judged_services import JudgedServices, service_of
-from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.emission.observing import observe
 from otel_toolcall_eval.emission.recording import SdkRecorder
 from otel_toolcall_eval.emission.vocabulary import Vocabulary
 from tests.emission.reports import judged_span, report, verdict
@@ -84,8 +85,15 @@ def test_services_that_nothing_judges_do_not_crowd_out_those_that_are_judged(emi
 def test_service_that_no_text_names_is_left_out(name: Value) -> None:
     services = JudgedServices(Vocabulary(100))
     services.note(_of(name))
-    assert service_of(_of(name)) is None
+    assert service_of(_of(name)) is services.name_of(_of(name)) is None
     assert services.counts() == {}
+
+
+def test_name_is_that_of_the_report_whatever_came_before() -> None:
+    services, without = JudgedServices(Vocabulary(100)), report(verdict(), span=None)
+    for item in (without, _of("a"), _of("a"), without, _of("b"), _of(7), _of(""), _of("a", judged=False), _of("a")):
+        for _ in range(2):
+            assert services.name_of(item) == service_of(item)
 
 
 def test_version_is_the_one_seen_last_of_each_service() -> None:

@@ -23,7 +23,8 @@ from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.aggregator import Aggregator
 from otel_toolcall_eval.emission.collection import Collection
-from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.emission.observing import observe
 from otel_toolcall_eval.emission.operation_names import QUEUE_MEMORY
 from otel_toolcall_eval.emission.recording import Bundle, SdkRecorder
 from otel_toolcall_eval.emission.vocabulary import Vocabulary

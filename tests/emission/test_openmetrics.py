@@ -22,7 +22,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
-from otel_toolcall_eval.emission.metrics import MetricsEmitter, observe
+from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.emission.observing import observe
 from otel_toolcall_eval.emission.openmetrics import MetricsPage, prefers_openmetrics
 from otel_toolcall_eval.emission.recording import SdkRecorder
 from otel_toolcall_eval.model.score import Label
