@@ -29,7 +29,14 @@ WHOLE = (
     "test_pipeline.py",
     "test_wrapping.py",
 )
-EDGES = ("emission/test_attributes.py", "emission/test_batched_events.py", "sources/test_span_processor.py")
+EDGES = (
+    "emission/test_attributes.py",
+    "emission/test_batched_events.py",
+    "emission/test_judged_services.py",
+    "emission/test_judged_span.py",
+    "emission/test_metrics.py",
+    "sources/test_span_processor.py",
+)
 UNLIKE = (
     "test_a_made_span_is_a_span_in_every_respect",  # compiled spans can't be pickled or copied
     "test_a_span_that_is_copied_or_sent_away",  # likewise
@@ -37,6 +44,10 @@ UNLIKE = (
     "test_estimate_keeps_to_the_measured_growth",  # likewise: by a fifth at most
     "test_fault_while_judging_costs_the_root_its_verdict_only",  # puts a fault of its own into the pipeline, which can't be written to
     "test_batch_leaves_when_it_is_large_or_old",  # changes a bound that compiled code has inside
+    "test_memory_of_bundles_is_bounded_and_nothing_is_lost",  # likewise
+    "test_memory_of_labels_is_bounded",  # likewise
+    "test_report_that_is_larger_than_a_request_is_parted",  # likewise
+    "test_what_is_remembered_of_verdicts_that_are_met_is_bounded",  # likewise
 )
 """What does not hold for compiled code, by parts of tests' names."""
 

@@ -49,6 +49,7 @@ CORE: Final = (
     "judging.py",
     "pipeline.py",
     "emission/attributes.py",
+    "emission/batch.py",
     "emission/batched_events.py",
     "emission/judged_services.py",
     "emission/judged_span.py",

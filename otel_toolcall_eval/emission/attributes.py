@@ -29,6 +29,9 @@ CLIP_BYTES: Final = 1024
 FULL_BYTES: Final = 16 * 1024
 _CUT: Final = "..."
 
+_LATEST_UNIX_NS: Final = 2**63 - 1  # OTLP holds 64 bits without sign; most backends read them with one
+_MOST_EVENTS: Final = names.MAX_SPAN_EVENTS
+
 # What has to be seen first when only some verdicts fit on a span.
 _BY_URGENCY: Final = (Label.FAIL, Label.INCONCLUSIVE, Label.PASS)
 
@@ -132,6 +135,12 @@ def event_attributes(report: TraceReport, verdict: Verdict, *, explain: Explain 
     return attributes
 
 
+def time_of(report: TraceReport) -> int:
+    """Return when the judged span ended, which is when its events happen."""
+    ended = 0 if report.judged_span is None else report.judged_span.end_unix_ns
+    return ended if 0 <= ended <= _LATEST_UNIX_NS else min(max(ended, 0), _LATEST_UNIX_NS)
+
+
 def span_events(verdicts: Sequence[Verdict], attributes: Sequence[EventAttributes]) -> Sequence[SpanEventText]:
     """Return the events that go on one span; see ``shown_on_span``. ``attributes`` are those of the verdicts' events, in the same order."""
     shown, omitted = shown_on_span(verdicts)
@@ -153,10 +162,12 @@ def shown_on_span(verdicts: Sequence[Verdict], *, room: int | None = None) -> tu
         within these, in the given order. And the attributes of the summary's event, None if nothing is left out.
     """
     labels = [verdict.label for verdict in verdicts]
+    if room is None and len(labels) <= _MOST_EVENTS and all(label is labels[0] for label in labels):  # as of most
+        return range(len(labels)), None
     ranked = [position for label in _BY_URGENCY for position, found in enumerate(labels) if found is label]
     if room is not None and room <= 0:
         return (), None
-    most = names.MAX_SPAN_EVENTS
+    most = _MOST_EVENTS
     if room is not None and room < min(len(ranked), most + 1):  # the summary takes a place, too
         most = room - 1
     omitted = [labels[position] for position in ranked[most:]]

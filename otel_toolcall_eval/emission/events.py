@@ -7,13 +7,13 @@ that it never makes a trace longer; when the verdict was given stands in an attr
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.trace import SpanKind
 
 from otel_toolcall_eval.emission import names
-from otel_toolcall_eval.emission.attributes import EXPLAIN, Explain, event_attributes, span_attributes, span_events
+from otel_toolcall_eval.emission.attributes import EXPLAIN, Explain, event_attributes, span_attributes, span_events, time_of
 from otel_toolcall_eval.emission.deadline import Flusher
 from otel_toolcall_eval.emission.judged_span import context_of, judged_span_context
 from otel_toolcall_eval.model.trace import SpanEvent
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.emission.attributes import EventAttributes
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Attributes
-
-_LATEST_UNIX_NS: Final = 2**63 - 1  # OTLP holds 64 bits without sign; most backends read them with one
 
 
 class JudgedRoots(Protocol):
@@ -131,12 +129,6 @@ def settle(roots: JudgedRoots, report: TraceReport, attributes: Sequence[EventAt
 
 def _values(attributes: EventAttributes) -> Attributes:
     return {key: value if isinstance(value, str | bool | int | float) else tuple(value) for key, value in attributes.items()}
-
-
-def time_of(report: TraceReport) -> int:
-    """Return when the judged span ended, which is when its events happen."""
-    ended = 0 if report.judged_span is None else report.judged_span.end_unix_ns
-    return ended if 0 <= ended <= _LATEST_UNIX_NS else min(max(ended, 0), _LATEST_UNIX_NS)
 
 
 def _emit_logs(logger: Logger, attributes: Sequence[EventAttributes], context: Context, now_unix_ns: int) -> None:

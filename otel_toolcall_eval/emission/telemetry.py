@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
 from otel_toolcall_eval.emission import names
-from otel_toolcall_eval.emission.batched_events import Outlet
+from otel_toolcall_eval.emission.batch import Outlet
 from otel_toolcall_eval.emission.deadline import Attempt
 
 if TYPE_CHECKING:

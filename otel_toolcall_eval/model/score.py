@@ -58,7 +58,10 @@ class Justification(Protocol):
         ...
 
     def explain(self) -> str:
-        """Return one line that names tools, paths and reasons, and no argument or output values."""
+        """Return one line that names tools, paths and reasons, and no argument or output values.
+
+        Of the full score, if nothing casts doubt on it, it says the same for each trace that meets the same criteria.
+        """
         ...
 
     def comparisons(self) -> Iterator[Comparison]:
@@ -130,7 +133,7 @@ class Verdict:
     """What one check says of one trace.
 
     Attributes:
-        evaluation_id: the same for the same trace, unit, criteria version, evaluator and revision, so that a backend can
+        evaluation_id: 32 hex digits, the same for the same trace, unit, criteria version, evaluator and revision, so that a backend can
             drop repeats.
         criteria: name of the criteria set.
         score: None if the evaluator failed. Judge by ``label``: only pass and fail are emitted with a score.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.score import (
@@ -89,7 +90,7 @@ def verdict(
     failed: bool = False,
 ) -> Verdict:
     return Verdict(
-        evaluation_id=f"{criteria}/{evaluator}",
+        evaluation_id=blake2b(f"{criteria}/{evaluator}".encode(errors="surrogatepass"), digest_size=16).hexdigest(),
         criteria=criteria,
         criteria_version="1",
         evaluator=evaluator,

@@ -31,7 +31,7 @@ def test_event_of_a_failed_verdict_has_all_its_attributes() -> None:
         "gen_ai.evaluation.score.value": 0.5,
         "gen_ai.evaluation.score.label": "fail",
         "gen_ai.evaluation.explanation": "search: called once, expected twice",
-        "toolcall_eval.id": "weather/ToolCallCountEvaluator",
+        "toolcall_eval.id": verdict().evaluation_id,
         "toolcall_eval.criteria": "weather",
         "toolcall_eval.revision": 0,
         "toolcall_eval.trigger": "root_span",
@@ -191,6 +191,17 @@ def test_beyond_sixteen_the_least_urgent_verdicts_are_summed_up() -> None:
         "toolcall_eval.omitted.inconclusive": 2,
         "toolcall_eval.omitted.pass": 20,
     }
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 16, 17, 40])
+@pytest.mark.parametrize("odd", [None, Label.FAIL, Label.INCONCLUSIVE])
+def test_where_all_fell_alike_they_stand_as_they_came(number: int, odd: Label | None) -> None:
+    verdicts = [verdict(Label.PASS)] * number
+    if odd is not None:
+        verdicts.append(verdict(odd))
+    shown, omitted = shown_on_span(verdicts)
+    ranked, left_out = shown_on_span(verdicts, room=1_000)
+    assert (list(shown), omitted) == (list(ranked), left_out)
 
 
 def test_no_verdicts_make_no_events() -> None:

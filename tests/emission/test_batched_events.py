@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import gc
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf.json_format import MessageToDict
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -17,18 +20,19 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from otel_toolcall_eval.emission import batch as batch_module
 from otel_toolcall_eval.emission import batched_events as module
 from otel_toolcall_eval.emission.attributes import Explain, ExplainValues
 from otel_toolcall_eval.emission.batched_events import BatchedEvents, span_id_of
 from otel_toolcall_eval.emission.events import EventsEmitter
-from otel_toolcall_eval.model.score import Label
-from otel_toolcall_eval.model.trace import Doubt
-from tests.emission.reports import BrokenJustification, inconclusive, judged_span, report, score, verdict
+from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
+from otel_toolcall_eval.model.trace import Doubt, Trigger
+from tests.emission.reports import BrokenJustification, FakeJustification, inconclusive, judged_span, report, score, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.model.score import TraceReport, Verdict
     from otel_toolcall_eval.model.trace import Attributes, SpanEvent
 
 NOW_UNIX_NS = 1_790_000_000_000_000_000
@@ -185,7 +189,8 @@ def test_batch_leaves_when_it_is_large_or_old(monkeypatch: pytest.MonkeyPatch) -
     emitted.emitter.emit(REPORTS["plain"])
     assert emitted.logs.came.wait(10)
     emitted.emitter.shutdown(10)
-    monkeypatch.setattr(module, "_TAKEN_BYTES", 1_000)
+    for one in (batch_module, module):
+        monkeypatch.setattr(one, "TAKEN_BYTES", 1_000)
     large = Emitted()
     for _ in range(20):
         large.emitter.emit(REPORTS["plain"])
@@ -204,10 +209,96 @@ def test_flush_sends_and_tells_whether_it_was_delivered() -> None:
     emitted.emitter.shutdown(10)
 
 
-def test_span_that_is_emitted_again_has_the_same_id() -> None:
-    given = REPORTS["plain"]
+def test_span_that_is_emitted_again_has_the_same_id_which_follows_from_its_first_verdict() -> None:
+    given = REPORTS["pass"]
     assert span_id_of(given) == span_id_of(given) != span_id_of(REPORTS["hostile"])
-    assert len(span_id_of(given)) == 8
+    assert span_id_of(given).hex() == given.verdicts[0].evaluation_id[:16]
+    emitted = Emitted()
+    emitted.emitter.emit(given)
+    emitted.emitter.shutdown(10)
+    request = ExportTraceServiceRequest.FromString(b"".join(emitted.spans.bodies))
+    assert [span.span_id for span in request.resource_spans[0].scope_spans[0].spans] == [span_id_of(given)]
+
+
+MET = [tuple(ExpectationOutcome(tool=tool, outcome=Outcome.MATCHED) for tool in tools) for tools in (["a"], ["a"], ["a", "b"])]
+"""The first two are equal, as those of criteria that were loaded anew."""
+
+TEXTS = {id(outcomes): f"{number} says the same whenever it is met" for number, outcomes in enumerate(MET)}
+
+
+def _judged(label: Label, value: float, criteria: str, outcomes: int, doubts: tuple[Doubt, ...]) -> Verdict:
+    is_met = value >= 1.0
+    text = TEXTS[id(MET[outcomes])] if is_met else f"{value} of them"
+    given = replace(score(value, justification=FakeJustification(line=text)), outcomes=MET[outcomes] if is_met else ())
+    return verdict(label, criteria=criteria, given=given, doubts=doubts, failed=label is Label.INCONCLUSIVE and not doubts)
+
+
+JUDGED = st.builds(
+    _judged,
+    st.sampled_from([Label.PASS, *Label]),
+    st.sampled_from([1.0, 1.0, 0.5]),
+    st.sampled_from(["weather", "other"]),
+    st.sampled_from(range(len(MET))),
+    st.sampled_from([(), (), (Doubt.ORPHAN,)]),
+)
+SEEN = st.builds(
+    lambda verdicts, agent, trigger, revision, conversation: replace(
+        report(*verdicts, agent=agent, trigger=trigger, revision=revision), conversation_id=conversation
+    ),
+    st.lists(JUDGED, min_size=1, max_size=3),
+    st.sampled_from([None, "a", "b" * 300]),
+    st.sampled_from([Trigger.ROOT_SPAN, Trigger.EVICTION]),
+    st.sampled_from([0, 0, 1]),
+    st.sampled_from([None, None, "thread-7", "\ud800" * 300]),
+)
+
+
+@drawn(st.lists(SEEN, max_size=6), st.sampled_from(ExplainValues), st.sampled_from([2, 5_000]))
+def test_emitter_that_has_seen_much_says_what_fresh_ones_do(reports: list[TraceReport], values: ExplainValues, bound: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "_REMEMBERED", bound)
+        seasoned, fresh = Emitted(values=values), [Emitted(values=values) for _ in reports]
+        for one, emitted in zip(reports, fresh, strict=True):
+            seasoned.emitter.emit(one)
+            emitted.emitter.emit(one)
+            for each in (seasoned, emitted):
+                assert each.emitter.flush(10)
+            assert (seasoned.logs.bodies[-1], seasoned.spans.bodies[-1]) == (emitted.logs.bodies[-1], emitted.spans.bodies[-1])
+        for each in (seasoned, *fresh):
+            each.emitter.shutdown(10)
+
+
+def test_what_is_remembered_of_verdicts_that_are_met_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_REMEMBERED", 3)
+    emitted = Emitted()
+    before = _remembered()
+    for number in range(20):
+        emitted.emitter.emit(report(_judged(Label.PASS, 1.0, f"c{number}", 0, ())))
+        assert 0 < _remembered() - before <= 3
+    emitted.emitter.shutdown(10)
+
+
+def _remembered() -> int:
+    return sum(type(one).__name__ == "_Told" for one in gc.get_objects())
+
+
+def test_report_that_is_larger_than_a_request_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = REPORTS["many"]
+    monkeypatch.setattr(module, "TAKEN_BYTES", 4_000)
+    monkeypatch.setattr(batch_module, "TAKEN_BYTES", 4_000)
+    emitted = Emitted()
+    emitted.emitter.emit(given)
+    emitted.emitter.shutdown(10)
+    assert len(emitted.logs.bodies) > 2
+    assert all(len(body) < 5_000 for body in emitted.logs.bodies)
+    records = [
+        record
+        for body in emitted.logs.bodies
+        for record in ExportLogsServiceRequest.FromString(body).resource_logs[0].scope_logs[0].log_records
+    ]
+    ids = [pair.value.string_value for record in records for pair in record.attributes if pair.key == "toolcall_eval.id"]
+    assert ids == [each.evaluation_id for each in given.verdicts]
+    assert emitted.logs.items == len(given.verdicts)
 
 
 class Roots:

@@ -14,18 +14,19 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from otel_toolcall_eval.wire.otlp_writing import (
     EVENT_ATTRIBUTE,
     LOG_ATTRIBUTE,
+    LOG_RECORD,
     SPAN_ATTRIBUTE,
+    SPAN_EVENT,
     AttributeKey,
     Envelope,
+    Framing,
     any_value,
     attributes,
     event_moment,
     event_title,
     log_moment,
-    log_record,
     log_title,
     span,
-    span_event,
     span_title,
 )
 from otel_toolcall_eval.wire.varint import LENGTH_DELIMITED, field_of
@@ -82,6 +83,25 @@ def test_text_is_written_as_any_value_is(text: str) -> None:
     assert key.with_text(text) == key.with_text(text) == key.with_value(text)
 
 
+@pytest.mark.parametrize("value", [True, 0, -1, NOW_UNIX_NS, 2**63 - 1, 0.25, "", "x" * 9, "x" * 10, ("a", "b")])
+def test_tag_stands_before_an_attribute(value: Written) -> None:
+    plain, tagged = AttributeKey("key"), AttributeKey("key", tag=SPAN_ATTRIBUTE)
+    for _ in range(2):
+        assert tagged.with_value(value) == SPAN_ATTRIBUTE + plain.with_value(value) == attributes(SPAN_ATTRIBUTE, {"key": value})
+    assert tagged.with_text("text") == SPAN_ATTRIBUTE + plain.with_text("text")
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 1_999, 2_000, 2_001, 16_383, 16_384])
+@pytest.mark.parametrize("tag", [1 << 3 | LENGTH_DELIMITED, 16 << 3 | LENGTH_DELIMITED])
+def test_field_is_framed_alike_whatever_its_length_and_its_pieces(tag: int, size: int) -> None:
+    framing, content = Framing(tag), bytes(number % 251 for number in range(size))
+    for first, second, third in ((0, 0, 0), (size, size, size), (size // 4, size // 3, size // 2)):
+        pieces = [b"before"]
+        length = framing.put(pieces, content[:first], content[first:second], content[second:third], content[third:])
+        assert b"".join(pieces[1:]) == framing.field(content) == field_of(tag, content)
+        assert length == len(framing.field(content))
+
+
 def test_lone_surrogate_costs_its_character_only() -> None:
     assert _plain(AnyValue.FromString(any_value("a\ud800b"))) == "a?b"
 
@@ -119,7 +139,9 @@ def test_a_request_is_what_stands_in_it_field_by_field(sizes: list[int], resourc
 def test_log_record_is_an_event_in_the_context_of_its_span(*, with_span: bool) -> None:
     trace_id, span_id = (TRACE_ID, SPAN_ID) if with_span else (b"", b"")
     moment, other = (log_moment(time_unix_ns=time_unix_ns, trace_id=trace_id, span_id=span_id) for time_unix_ns in (NOW_UNIX_NS, 1))
-    request = _logs(log_record(moment + log_title("e") + attributes(LOG_ATTRIBUTE, GIVEN)), log_record(log_title("second") + other))
+    request = _logs(
+        LOG_RECORD.field(moment + log_title("e") + attributes(LOG_ATTRIBUTE, GIVEN)), LOG_RECORD.field(log_title("second") + other)
+    )
     (resourced,) = request.resource_logs
     (scoped,) = resourced.scope_logs
     assert (_read(resourced.resource.attributes), scoped.scope.name) == ({"service.name": "s", "service.instance": 3}, "scope")
@@ -139,7 +161,7 @@ def test_log_record_is_an_event_in_the_context_of_its_span(*, with_span: bool) -
 
 
 def test_span_has_its_events_and_no_duration() -> None:
-    event = span_event(event_moment(NOW_UNIX_NS) + event_title("e") + attributes(EVENT_ATTRIBUTE, GIVEN))
+    event = SPAN_EVENT.field(event_moment(NOW_UNIX_NS) + event_title("e") + attributes(EVENT_ATTRIBUTE, GIVEN))
     written = span(
         trace_id=TRACE_ID,
         span_id=OWN_ID,
