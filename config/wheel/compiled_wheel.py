@@ -51,6 +51,7 @@ CORE: Final = (
     "emission/attributes.py",
     "emission/batch.py",
     "emission/batched_events.py",
+    "emission/cells.py",
     "emission/judged_services.py",
     "emission/judged_span.py",
     "emission/metrics.py",

@@ -26,7 +26,8 @@ from otel_toolcall_eval.emission.recording import OBSERVED, RECORDED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.emission.aggregator import Aggregator, Key, State
+    from otel_toolcall_eval.emission.aggregator import Aggregator, Key
+    from otel_toolcall_eval.emission.cell_state import State
     from otel_toolcall_eval.emission.instrument import Instrument
     from otel_toolcall_eval.emission.recording import Occasion
 
@@ -77,7 +78,9 @@ class Collection:
                     shown = state.since(earlier)
                     if not shown.total and not any(shown.counts):
                         continue  # nothing came: a delta says nothing of it
-                exemplars = [_exemplar(value, occasion) for value, occasion in state.exemplars if self._is_shown(occasion, delta=delta)]
+                exemplars = [
+                    _exemplar(instrument, value, occasion) for value, occasion in state.exemplars if self._is_shown(occasion, delta=delta)
+                ]
                 points.append(_point(instrument, OVERFLOW if key is None else dict(key), shown, (start, now_unix_ns), exemplars))
             if points:
                 metrics.append(_metric(instrument, points, self._of_recorded))
@@ -139,9 +142,10 @@ def _point(
     )
 
 
-def _exemplar(value: float, occasion: Occasion) -> Exemplar:
+def _exemplar(instrument: Instrument, value: float, occasion: Occasion) -> Exemplar:
     span = occasion.span
-    return Exemplar(filtered_attributes={}, value=value, time_unix_nano=occasion.unix_ns, span_id=span.span_id, trace_id=span.trace_id)
+    shown = round(value) if instrument.kind is Kind.COUNTER else value  # an integer beside an integer, whatever it was added up as
+    return Exemplar(filtered_attributes={}, value=shown, time_unix_nano=occasion.unix_ns, span_id=span.span_id, trace_id=span.trace_id)
 
 
 def _metric(instrument: Instrument, points: Sequence[NumberDataPoint | HistogramDataPoint], temporality: AggregationTemporality) -> Metric:

@@ -7,7 +7,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.assembly.waiting import Waiting
-from otel_toolcall_eval.emission.aggregator import MAX_CELLS, State
+from otel_toolcall_eval.emission.aggregator import MAX_CELLS
+from otel_toolcall_eval.emission.cell_state import State
 from otel_toolcall_eval.emission.recording import RECORDED
 from otel_toolcall_eval.status.recent import MAX_NAMES, Seen, UnboundService
 

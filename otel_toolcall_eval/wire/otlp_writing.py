@@ -204,8 +204,7 @@ def log_moment(*, time_unix_ns: int, trace_id: bytes, span_id: bytes) -> bytes:
     times = _pack_times(_LOG_TIME, time_unix_ns, _LOG_OBSERVED_TIME, time_unix_ns)
     if not trace_id:
         return times
-    ids = _TRACE_ID_OF_LOG.head(len(trace_id)), trace_id, _SPAN_ID_OF_LOG.head(len(span_id)), span_id
-    return b"".join((times, _LOG_FLAGS, *ids))
+    return b"".join((times, _LOG_FLAGS, _TRACE_ID_OF_LOG.head(len(trace_id)), trace_id, _SPAN_ID_OF_LOG.head(len(span_id)), span_id))
 
 
 def event_title(name: str) -> bytes:

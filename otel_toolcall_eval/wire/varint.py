@@ -81,12 +81,12 @@ def varint(number: int) -> bytes:
         return _BYTES[number]
     if number < _TWO_BYTES:  # as most lengths are
         return _BYTES[number & _PAYLOAD | _CONTINUES] + _BYTES[number >> 7]
-    encoded: list[int] = []
+    encoded: list[bytes] = []
     while number > _PAYLOAD:
-        encoded.append(number & _PAYLOAD | _CONTINUES)
+        encoded.append(_BYTES[number & _PAYLOAD | _CONTINUES])
         number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    encoded.append(_BYTES[number])
+    return b"".join(encoded)  # in half the time of making bytes of numbers
 
 
 def field_of(tag: int, content: bytes) -> bytes:

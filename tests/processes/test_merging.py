@@ -10,7 +10,8 @@ from opentelemetry.trace import SpanContext
 
 from otel_toolcall_eval.assembly.waiting import Waiting, WaitingTrace
 from otel_toolcall_eval.emission import names
-from otel_toolcall_eval.emission.aggregator import Aggregator, State
+from otel_toolcall_eval.emission.aggregator import Aggregator
+from otel_toolcall_eval.emission.cell_state import State
 from otel_toolcall_eval.emission.recording import Occasion
 from otel_toolcall_eval.processes.merging import merged_counts, merged_seen, merged_states, merged_unbound, merged_waiting
 from otel_toolcall_eval.status.recent import Seen, UnboundService

@@ -1,0 +1,129 @@
+"""The cells of the aggregator: what is added to whenever something is recorded. Apart from it, since the compiled wheel compiles them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from otel_toolcall_eval.emission.cell_state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from threading import Lock
+
+    from otel_toolcall_eval.emission.recording import Occasion
+
+_NONE_YET: Final = float("inf")
+
+
+class Counted:
+    """A counter's cell."""
+
+    __slots__ = ("_exemplar", "_lock", "_value")
+
+    def __init__(self, lock: Lock) -> None:
+        """Begin at 0."""
+        self._lock = lock
+        self._value: float = 0.0
+        self._exemplar: tuple[float, Occasion] | None = None
+
+    def record(self, value: float, occasion: Occasion | None = None) -> None:
+        """Add."""
+        with self._lock:
+            self.add(value, occasion)
+
+    def add(self, value: float, occasion: Occasion | None) -> None:
+        """Record; under the lock."""
+        self._value += value
+        if occasion is not None:
+            self._exemplar = value, occasion
+
+    def settle(self, value: float, occasion: Occasion | None, times: int) -> None:
+        """Record what was so many times, the last on this occasion; under the lock."""
+        self._value += value * times
+        self._exemplar = _newer(self._exemplar, value, occasion)
+
+    def state(self, *, take_extremes: bool) -> State:  # noqa: ARG002 - a counter has none
+        """Return what is held; under the lock."""
+        return State(total=self._value, exemplars=() if self._exemplar is None else (self._exemplar,))
+
+
+class Distributed:
+    """A histogram's cell."""
+
+    __slots__ = ("_bounds", "_counts", "_exemplars", "_high", "_lock", "_low", "_total")
+
+    def __init__(self, lock: Lock, bounds: Sequence[float]) -> None:
+        """Begin without values; ``bounds`` are ascending."""
+        self._lock = lock
+        self._bounds = [float(bound) for bound in bounds]
+        self._counts = [0] * (len(bounds) + 1)
+        self._total: float = 0.0
+        self._low: float = _NONE_YET
+        self._high: float = -_NONE_YET
+        self._exemplars: dict[int, tuple[float, Occasion]] = {}
+
+    def record(self, value: float, occasion: Occasion | None = None) -> None:
+        """Add a value."""
+        with self._lock:
+            self.add(value, occasion)
+
+    def add(self, value: float, occasion: Occasion | None) -> None:
+        """Record; under the lock."""
+        place = self._place(value)
+        self._counts[place] += 1
+        self._total += value
+        if value < self._low:  # noqa: PLR1730 - a call of min costs more than all the rest here
+            self._low = value
+        if value > self._high:  # noqa: PLR1730 - likewise
+            self._high = value
+        if occasion is not None:
+            self._exemplars[place] = value, occasion
+
+    def settle(self, value: float, occasion: Occasion | None, times: int) -> None:
+        """Record what was so many times, the last on this occasion; under the lock."""
+        place = self._place(value)
+        exemplar = _newer(self._exemplars.get(place), value, occasion)
+        self.add(value, None)
+        self._counts[place] += times - 1
+        self._total += value * (times - 1)
+        if exemplar is not None:
+            self._exemplars[place] = exemplar
+
+    def state(self, *, take_extremes: bool) -> State:
+        """Return what is held, and begin anew with the least and the greatest value if they are taken; under the lock."""
+        exemplars = tuple(self._exemplars.values())
+        state = State(total=self._total, counts=tuple(self._counts), low=self._low, high=self._high, exemplars=exemplars)
+        if take_extremes:
+            self._low, self._high = _NONE_YET, -_NONE_YET
+        return state
+
+    def _place(self, value: float) -> int:
+        """Return the bucket of a value, as ``bisect_left`` would, which compares objects: an upper bound lies inside its bucket."""
+        bounds = self._bounds
+        low, high = 0, len(bounds)
+        while low < high:
+            middle = (low + high) >> 1
+            if bounds[middle] < value:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+AnyCell: TypeAlias = "Counted | Distributed"
+
+
+def add_all(values: Sequence[tuple[AnyCell, float]], occasion: Occasion) -> None:
+    """Record values of one occasion; under the lock."""
+    for cell, value in values:
+        cell.add(value, occasion)
+
+
+def _newer(known: tuple[float, Occasion] | None, value: float, occasion: Occasion | None) -> tuple[float, Occasion] | None:
+    """Return the exemplar that is to stand: what was only counted may be older than what was recorded since.
+
+    By the order in which they came, since the clock may be set back.
+    """
+    if occasion is None or (known is not None and known[1].order > occasion.order):
+        return known
+    return value, occasion
