@@ -30,8 +30,10 @@ WHOLE = (
     "test_wrapping.py",
 )
 EDGES = (
+    "emission/test_aggregator.py",
     "emission/test_attributes.py",
     "emission/test_batched_events.py",
+    "emission/test_cells.py",
     "emission/test_judged_services.py",
     "emission/test_judged_span.py",
     "emission/test_metrics.py",

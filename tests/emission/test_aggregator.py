@@ -150,6 +150,14 @@ def test_exemplar_is_the_newest_of_its_bucket_and_comes_again_with_sums_since_th
     ]
 
 
+def test_exemplar_of_a_counter_is_an_integer_as_its_sum_is(held: Held) -> None:
+    for value in (1, 1.0):
+        held.aggregator.cell(names.TRACES_DECIDED, {}).record(value, Occasion(lambda: SPAN, held.clock.now_ns))
+        point = _number(_metrics(Collection(held.aggregator)), "toolcall_eval.traces.decided")
+        assert [(type(one.value), one.value) for one in point.exemplars] == [(int, 1)]
+    assert (type(point.value), point.value) == (int, 2)
+
+
 def test_bundle_counts_as_its_values_recorded_one_by_one_whoever_reads_between(held: Held) -> None:
     score = held.aggregator.cell(names.SCORE, {"agent": "a"})
     decided = held.aggregator.cell(names.TRACES_DECIDED, {})
