@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import ExpectationOutcome, TraceReport, Verdict
     from otel_toolcall_eval.model.trace import Span
 
-_REMEMBERED: Final = 5_000  # templates, some 300 bytes each, and what is told of verdicts that are met, some 1,200; at most 6,000
+_REMEMBERED: Final = 5_000  # templates, some 300 bytes each; what is told of verdicts that are met, some 1,200, or 8,000 at most
 _SPAN_ID_DIGITS: Final = 16
 _unhexlify: Final = unhexlify  # spared a look-up among the module's names
 
@@ -83,7 +83,7 @@ class _Told:
 
 
 class BatchedEvents:
-    """Emits a report's verdicts as events. ``emit`` belongs to one thread, the worker's; 3 us of CPU for each verdict that is met.
+    """Emits a report's verdicts as events. ``emit`` belongs to one thread, the worker's; 12,000 instructions for a verdict that is met.
 
     A thread of its own sends what has come every ``delay_seconds``, so that the last verdict of an evening leaves, too.
     """

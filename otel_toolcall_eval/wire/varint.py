@@ -86,7 +86,7 @@ def varint(number: int) -> bytes:
         encoded.append(_BYTES[number & _PAYLOAD | _CONTINUES])
         number >>= 7
     encoded.append(_BYTES[number])
-    return b"".join(encoded)  # in half the time of making bytes of numbers
+    return b"".join(encoded)  # cheaper than to make bytes of so many numbers
 
 
 def field_of(tag: int, content: bytes) -> bytes:
