@@ -391,7 +391,8 @@ def test_every_count_of_the_worker_is_known(recorded: Recorded, tmp_path: Path) 
     journal = SqliteJournal(tmp_path / "j", Sync.NONE, limits=BufferLimits(), late_window_ns=0, flush=lambda _: True)
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, logs=logs), [], journal=journal)
     worker.refuse("grpc", "queue_full")
-    worker._pace.took(1_000, ns=1_000 * SECOND_NS)  # noqa: SLF001 - a worker that is behind would take a second to make
+    for _ in range(1_000):
+        worker._pace.took(10, ns=SECOND_NS)  # noqa: SLF001 - a worker that is behind would take minutes to make
     assert worker.offer(DecodedTraces(spans=(span(1), span(2))), transport="grpc") is not None
     worker.pipeline.add([], now_ns=0, transport="grpc", rejected={"end": 1})
     worker.pipeline.add_logs([LogRecord(trace_id=None, span_id=None, event_name="e")], received=2, now_ns=0, transport="grpc")
