@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from tests.patience import PATIENCE_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
 WORKERS = os.environ.get("SIDECAR_WORKERS", "1")
 """With more than one, tests run against sidecars of several processes, which have to behave as those of one do."""
 
@@ -46,7 +46,7 @@ class RunningSidecar:
     def wait_until(self, event: str) -> None:
         """Wait until it says that it is ``ready``, or what else it says before."""
         early = []  # verdicts that a journal held may be emitted again before
-        while "event" not in (said := self.verdicts.get(timeout=START_SECONDS)):
+        while "event" not in (said := self.verdicts.get(timeout=PATIENCE_SECONDS)):
             early.append(said)
         for verdict in early:
             self.verdicts.put(verdict)
@@ -55,7 +55,7 @@ class RunningSidecar:
 
     def until_ready(self) -> None:
         """Wait until ``/readyz`` says so: it listens before it has taken up its journal, and other processes answer in their time."""
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while (answer := get(self.http, "/readyz")) != (200, b"ok\n"):
             assert time.monotonic() < deadline, answer
             time.sleep(0.02)
@@ -63,12 +63,12 @@ class RunningSidecar:
     def terminate(self) -> int:
         """Send SIGTERM and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(STOP_SECONDS)
+        return self.process.wait(PATIENCE_SECONDS)
 
     def drained(self) -> list[dict[str, Any]]:
         """Return the verdicts that have not been taken yet; complete once the process has ended."""
         found = []
-        while (record := self.verdicts.get(timeout=STOP_SECONDS)).get("event") != "ended":
+        while (record := self.verdicts.get(timeout=PATIENCE_SECONDS)).get("event") != "ended":
             found.append(record)
         return found
 
@@ -107,12 +107,12 @@ def running_sidecar(
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(STOP_SECONDS)
+                process.wait(PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
         for reader in readers:
-            reader.join(STOP_SECONDS)
+            reader.join(PATIENCE_SECONDS)
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
@@ -126,7 +126,7 @@ def send_json(address: str, request: Mapping[str, object]) -> None:
 
 def post(address: str, body: bytes, *, content_type: str, path: str = "/v1/traces") -> tuple[int, bytes]:
     """POST and return status and body."""
-    connection = HTTPConnection(address, timeout=30)
+    connection = HTTPConnection(address, timeout=PATIENCE_SECONDS)
     try:
         connection.request("POST", path, body=body, headers={"Content-Type": content_type})
         answer = connection.getresponse()
@@ -137,7 +137,7 @@ def post(address: str, body: bytes, *, content_type: str, path: str = "/v1/trace
 
 def get(address: str, path: str, *, accept: str = "*/*") -> tuple[int, bytes]:
     """GET and return status and body."""
-    connection = HTTPConnection(address, timeout=30)
+    connection = HTTPConnection(address, timeout=PATIENCE_SECONDS)
     try:
         connection.request("GET", path, headers={"Accept": accept})
         answer = connection.getresponse()

@@ -23,6 +23,7 @@ from opentelemetry.trace import NoOpTracerProvider
 from otel_toolcall_eval import environment_variables
 from otel_toolcall_eval.auto import ToolCallEvalInstrumentor, put_first
 from otel_toolcall_eval.settings.environment import CONFIG_VARIABLE, PREFIX, SINGLE_VARIABLES
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,7 +102,9 @@ def run(folder: Path, *options: str, variables: Mapping[str, str] | None = None,
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, **exporters, "PATH": path, **(variables or {})}
     command = [str(programs / "opentelemetry-instrument"), *options, "python", "agent.py"]
-    return Ended(subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120))
+    return Ended(
+        subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+    )
 
 
 def assert_judged(ended: Ended) -> None:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, running_sidecar
-from tests.sources.receivers import JSON, PROTOBUF, TRACES, call, post, wait_for
+from tests.sources.receivers import JSON, PROTOBUF, TRACES, call, post
 from tests.wire.otlp_requests import field, nested_bytes, numbered, request_of
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def test_floods_of_metadata_take_no_memory(sidecar: RunningSidecar, before: int)
         export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACES, None, None)
         for _ in range(50):
             with pytest.raises(grpc.RpcError) as refused:
-                export(GOOD, metadata=many, timeout=30)
+                export(GOOD, metadata=many, timeout=PATIENCE_SECONDS)
             assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert growth(sidecar, before) < 64 * MIB
     assert call(port_of(sidecar.grpc), GOOD).code == "OK"

@@ -18,8 +18,9 @@ import grpc
 import pytest
 
 from tests.emission.sinks import Sink, grpc_sink
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, get, running_sidecar
-from tests.sources.receivers import LOGS, TRACES, wait_for
+from tests.sources.receivers import LOGS, TRACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +99,7 @@ class Heard:
     said: list[tuple[str, str]] = field(default_factory=list)
 
     def post(self, address: str, body: bytes, path: str = "/v1/traces", **headers: str) -> int:
-        connection = HTTPConnection(address, timeout=30)
+        connection = HTTPConnection(address, timeout=PATIENCE_SECONDS)
         try:
             sent = {"Content-Type": "application/json", **{name.replace("_", "-"): value for name, value in headers.items()}}
             connection.request("POST", path, body=body, headers=sent)
@@ -112,7 +113,11 @@ class Heard:
         with grpc.insecure_channel(address) as channel:
             export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method, None, None)
             try:
-                export(message, timeout=30, metadata=(("authorization", f"Bearer {new('grpc token')}"), ("x-key", new("metadata"))))
+                export(
+                    message,
+                    timeout=PATIENCE_SECONDS,
+                    metadata=(("authorization", f"Bearer {new('grpc token')}"), ("x-key", new("metadata"))),
+                )
             except grpc.RpcError as error:
                 self.said.append(("gRPC status", f"{error.code()} {error.details()} {error.trailing_metadata()}"))
                 return error.code().name
@@ -147,9 +152,9 @@ def test_no_canary_gets_out(sink: Sink, tmp_path: Path, form: str) -> None:
         refuse_all_kinds(sidecar, heard, new)
         judged = json.dumps(request(new, trace="5" * 32)).encode()
         wait_for(lambda: heard.post(sidecar.http, judged, **secret_headers(new)) == 200)  # the queue was full a moment ago
-        verdicts = [sidecar.verdicts.get(timeout=30)]
+        verdicts = [sidecar.verdicts.get(timeout=PATIENCE_SECONDS)]
         while not (verdicts[-1]["trace_id"] == "5" * 32 and verdicts[-1]["label"] == "fail"):
-            verdicts.append(sidecar.verdicts.get(timeout=30))
+            verdicts.append(sidecar.verdicts.get(timeout=PATIENCE_SECONDS))
         for path in ("/metrics", "/livez", "/readyz", "/debug/traces", "/nowhere"):
             heard.said.append((path, get(sidecar.http, path)[1].decode()))
         assert heard.post(sidecar.http, json.dumps(request(new, trace="4" * 32)).encode()) == 200  # pending at the end
@@ -197,10 +202,10 @@ def test_no_canary_gets_into_the_log_when_criteria_can_not_be_loaded_again(tmp_p
             told = len(sidecar.log)
             file.write_text(text, encoding="utf-8")
             sidecar.process.send_signal(signal.SIGHUP)
-            wait_for(lambda told=told: len(sidecar.log) > told, seconds=60)  # type: ignore[misc] # mypy sees no default in it
+            wait_for(lambda told=told: len(sidecar.log) > told)  # type: ignore[misc] # mypy sees no default in it
         file.write_text(criteria(new), encoding="utf-8")
         sidecar.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "criteria reloaded" in sidecar.log[-1], seconds=60)
+        wait_for(lambda: "criteria reloaded" in sidecar.log[-1])
         assert sidecar.terminate() == 0
     assert sum("could not be reloaded" in line for line in sidecar.log) > 20
     heard.said.append(("the log", "".join(sidecar.log)))
@@ -219,7 +224,7 @@ def test_values_are_found_where_they_are_asked_for_and_nowhere_else(sink: Sink, 
     }
     with running_sidecar("--criteria", str(file), environ=environ) as sidecar:
         assert heard.post(sidecar.http, json.dumps(request(new)).encode(), **secret_headers(new)) == 200
-        verdicts = [sidecar.verdicts.get(timeout=30) for _ in range(4)]
+        verdicts = [sidecar.verdicts.get(timeout=PATIENCE_SECONDS) for _ in range(4)]
         for path in ("/metrics", "/debug/traces"):
             heard.said.append((path, get(sidecar.http, path)[1].decode()))
         assert sidecar.terminate() == 0
@@ -241,7 +246,7 @@ def test_recorded_keys_are_named_in_explanations_and_their_values_are_not(tmp_pa
     tool["attributes"] = [attribute("tool.name", "get_weather"), attribute("input.value", json.dumps(recorded))]
     with running_sidecar("--criteria", str(file)) as sidecar:
         assert Heard().post(sidecar.http, json.dumps(sent).encode()) == 200
-        said = json.dumps([sidecar.verdicts.get(timeout=30) for _ in range(4)])
+        said = json.dumps([sidecar.verdicts.get(timeout=PATIENCE_SECONDS) for _ in range(4)])
         assert sidecar.terminate() == 0
     assert "recorded-key" in said
     assert WORD not in said

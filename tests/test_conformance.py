@@ -14,6 +14,7 @@ import otel_toolcall_eval
 from otel_toolcall_eval import AgentExecution, CriteriaError
 from otel_toolcall_eval.__main__ import main
 from tests.conformance import REFUSED, SCORED, VECTORS, Vector, otlp_request, sdk_spans, write_criteria
+from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import running_sidecar, send_json
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def test_running_sidecar(tmp_path: Path) -> None:
         scores: dict[str, Any] = {}
         while len(scores) < len(SCORED):
             try:
-                record = sidecar.verdicts.get(timeout=60)
+                record = sidecar.verdicts.get(timeout=PATIENCE_SECONDS)
             except queue.Empty:
                 pytest.fail(f"{len(SCORED) - len(scores)} verdicts did not come")
             scores[record["criteria"]] = record["score"]

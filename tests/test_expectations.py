@@ -29,6 +29,7 @@ from otel_toolcall_eval import (
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, CriteriaSet, Operator, OrderCriteria
 from otel_toolcall_eval.sources import watching
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 ONE_SEARCH = {"ToolCallCountEvaluator": {"tool_calls_count": {"search": ("=", 1)}}}
 COUNT = CountCriteria(expectations=(CountExpectation(tool="search", operator=Operator.EQUAL, count=1),))
-LONG_SECONDS = 30.0
 
 
 @pytest.fixture
@@ -66,13 +66,13 @@ def run(tracer: Tracer, *tools: str) -> None:
 
 
 def labels(expectation: Expectation) -> list[dict[str, str]]:
-    return [{name: result.label.value for name, result in found.items()} for found in expectation.results(LONG_SECONDS)]
+    return [{name: result.label.value for name, result in found.items()} for found in expectation.results(PATIENCE_SECONDS)]
 
 
 def test_result_is_what_the_evaluator_says_of_the_trace_inside(tracer: Tracer) -> None:
     with expect_tool_calls(ONE_SEARCH) as expectation:
         run(tracer, "search", "search", "fetch")
-    result = expectation.result(LONG_SECONDS)["ToolCallCountEvaluator"]
+    result = expectation.result(PATIENCE_SECONDS)["ToolCallCountEvaluator"]
     assert (result.evaluator, result.score, result.label) == ("ToolCallCountEvaluator", 0.0, Label.FAIL)
     assert (result.score_range, result.doubts) == ((0.0, 0.0), ())
     assert "search" in result.explanation
@@ -103,26 +103,26 @@ def test_configuration_holds(tracer: Tracer) -> None:
     configured = expect_tool_calls({"ToolCallCountEvaluator": two}, config={"ToolCallCountEvaluator": {"strict": True}})
     with configured as strict, expect_tool_calls({"ToolCallCountEvaluator": two}) as lenient:
         run(tracer, "search")
-    assert strict.result(LONG_SECONDS)["ToolCallCountEvaluator"].score == 0.0
-    assert lenient.result(LONG_SECONDS)["ToolCallCountEvaluator"].score == 0.5
+    assert strict.result(PATIENCE_SECONDS)["ToolCallCountEvaluator"].score == 0.0
+    assert lenient.result(PATIENCE_SECONDS)["ToolCallCountEvaluator"].score == 0.5
 
 
 def test_names_stand_for_what_the_processor_has_loaded(tracer: Tracer) -> None:
     evaluators = [f"ToolCall{kind}Evaluator" for kind in ("Count", "Order", "Args", "Output")]
     with expect_tool_calls("basic_weather") as one:
         run(tracer, "search")
-    assert sorted(one.result(LONG_SECONDS)) == sorted(evaluators)
+    assert sorted(one.result(PATIENCE_SECONDS)) == sorted(evaluators)
     with expect_tool_calls(["basic_weather", "tokyo_forecast"]) as two:
         run(tracer, "search")
     expected = [f"{name}: {evaluator}" for name in ("basic_weather", "tokyo_forecast") for evaluator in evaluators]
-    assert sorted(two.result(LONG_SECONDS)) == sorted(expected)
+    assert sorted(two.result(PATIENCE_SECONDS)) == sorted(expected)
 
 
 def test_name_that_is_not_loaded_is_an_error(tracer: Tracer) -> None:
     with expect_tool_calls("basic_wether") as expectation:
         run(tracer, "search")
     with pytest.raises(ExpectationError, match=r"no criteria are called 'basic_wether'; use one of .*basic_weather"):
-        expectation.result(LONG_SECONDS)
+        expectation.result(PATIENCE_SECONDS)
 
 
 def test_other_criteria_judge_the_trace_as_they_would_but_are_no_part_of_the_result(tracer: Tracer) -> None:
@@ -131,7 +131,7 @@ def test_other_criteria_judge_the_trace_as_they_would_but_are_no_part_of_the_res
         tracer.start_as_current_span("a", attributes={"toolcall_eval.criteria": "basic_weather"}),
     ):
         call(tracer)
-    assert list(expectation.result(LONG_SECONDS)) == ["ToolCallCountEvaluator"]
+    assert list(expectation.result(PATIENCE_SECONDS)) == ["ToolCallCountEvaluator"]
 
 
 def test_every_trace_inside_has_its_result(tracer: Tracer) -> None:
@@ -141,7 +141,7 @@ def test_every_trace_inside_has_its_result(tracer: Tracer) -> None:
     assert labels(expectation) == [{"ToolCallCountEvaluator": "pass"}, {"ToolCallCountEvaluator": "fail"}]
     assert len(expectation.trace_ids) == 2
     with pytest.raises(ExpectationError, match=r"2 traces ran inside: [0-9a-f]{32}, .*; call results\(\)"):
-        expectation.result(LONG_SECONDS)
+        expectation.result(PATIENCE_SECONDS)
 
 
 def test_block_around_a_server_does_not_keep_the_reports_of_all_its_traces(tracer: Tracer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_block_around_a_server_does_not_keep_the_reports_of_all_its_traces(trace
         run(tracer)
     assert len(expectation.trace_ids) == 2
     with pytest.raises(ExpectationError, match=r"more than 2 traces ran inside.*; put a block around each"):
-        expectation.results(LONG_SECONDS)
+        expectation.results(PATIENCE_SECONDS)
 
 
 def test_nested_blocks_have_each_their_own_and_what_is_outside_counts_for_none(tracer: Tracer) -> None:
@@ -181,7 +181,7 @@ def test_block_around_a_part_expects_it_of_the_whole_trace_once_that_has_ended(t
         with expect_tool_calls(ONE_SEARCH) as expectation:
             call(tracer)
         with pytest.raises(ExpectationError, match="ask after the trace's root span has ended"):
-            expectation.result(LONG_SECONDS)
+            expectation.result(PATIENCE_SECONDS)
     assert labels(expectation) == [{"ToolCallCountEvaluator": "fail"}]
 
 
@@ -201,7 +201,7 @@ def test_no_trace_inside_is_an_error(tracer: Tracer) -> None:
         pass
     run(tracer)
     with pytest.raises(ExpectationError, match="no trace was seen inside the block; start a sampled span"):
-        expectation.result(LONG_SECONDS)
+        expectation.result(PATIENCE_SECONDS)
 
 
 def test_trace_that_is_not_sampled_was_not_seen() -> None:
@@ -210,7 +210,7 @@ def test_trace_that_is_not_sampled_was_not_seen() -> None:
     with expect_tool_calls(ONE_SEARCH) as expectation:
         run(provider.get_tracer("agent"))
     with pytest.raises(ExpectationError, match="no trace was seen"):
-        expectation.result(LONG_SECONDS)
+        expectation.result(PATIENCE_SECONDS)
     provider.shutdown()
 
 
@@ -222,8 +222,8 @@ def test_nobody_waits_for_a_processor_that_was_shut_down(tracer: Tracer, provide
         provider.shutdown()
     started = time.monotonic()
     with pytest.raises(ExpectationTimeoutError, match=f"was shut down without a verdict on {late.trace_ids[0]}; ask before"):
-        late.result(LONG_SECONDS)
-    assert time.monotonic() - started < LONG_SECONDS / 2
+        late.result(PATIENCE_SECONDS)
+    assert time.monotonic() - started < PATIENCE_SECONDS / 2
     assert labels(judged) == [{"ToolCallCountEvaluator": "pass"}]  # what was said before still is
 
 
@@ -234,14 +234,14 @@ def test_who_waits_is_told_when_the_processor_ends_without_a_verdict() -> None:
         expectation.claim(bytes([7] * 16))
     threading.Timer(0.05, watched.shutdown, [0.0]).start()
     with pytest.raises(ExpectationTimeoutError, match="was shut down without a verdict"):
-        expectation.result(LONG_SECONDS)
+        expectation.result(PATIENCE_SECONDS)
 
 
 def test_process_without_a_processor_has_seen_no_trace() -> None:
     with expect_tool_calls(ONE_SEARCH) as expectation:
         run(TracerProvider(shutdown_on_exit=False).get_tracer("agent"))
     with pytest.raises(ExpectationError, match="ToolCallEvalSpanProcessor"):
-        expectation.result(LONG_SECONDS)
+        expectation.result(PATIENCE_SECONDS)
 
 
 def test_exception_of_the_agent_goes_through_and_its_trace_is_judged(tracer: Tracer) -> None:
@@ -257,7 +257,7 @@ def test_tasks_that_run_at_once_have_each_their_own(tracer: Tracer) -> None:
             await asyncio.sleep(0)
             call(tracer, tool)
             await asyncio.gather(asyncio.to_thread(call, tracer, tool), asyncio.sleep(0))
-        result = (await asyncio.to_thread(expectation.result, LONG_SECONDS))["ToolCallCountEvaluator"]
+        result = (await asyncio.to_thread(expectation.result, PATIENCE_SECONDS))["ToolCallCountEvaluator"]
         return {tool: result.label.value}
 
     async def all_agents() -> list[dict[str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,10 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
+from tests.e2e.ports import held_ports
 from tests.emission.sinks import Received, grpc_sink, http_sink, plain
-from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream, until
+from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, get, one_process, post, running_sidecar, send_json
 from tests.sources.receivers import JSON, call
 from tests.test_sidecar import TOKYO, otlp, otlp_span, play, verdicts
@@ -28,16 +29,17 @@ if TYPE_CHECKING:
 
 PREFIX = "OTEL_TOOLCALL_EVAL_"
 PROTOBUF = "application/x-protobuf"
-WAIT_SECONDS = 30.0
 
 
 def forwarding_to(endpoint: str, **more: str) -> Mapping[str, str]:
     return {f"{PREFIX}FORWARD_ENDPOINT": endpoint, **{f"{PREFIX}{name}": value for name, value in more.items()}}
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    """Give a port at which nobody listens but who is told to."""
+    with held_ports(1) as (address,):
+        yield int(address.rpartition(":")[2])
 
 
 def counted(sidecar: RunningSidecar, name: str, **labels: str) -> float:
@@ -68,7 +70,7 @@ def test_all_signals_go_on_byte_for_byte_over_both_transports() -> None:
             def delivered() -> float:
                 return sum(counted(sidecar, "forward_requests_total", result="delivered", signal=path[4:]) for path in paths)
 
-            until(lambda: delivered() == 7, "the count of all requests")
+            wait_for(lambda: delivered() == 7, "the count of all requests")
             assert sidecar.terminate() == 0
     assert sorted(behaviour.bodies) == sorted([*bodies, traces, *[b'{"later": [1.10]}'] * 3])
 
@@ -92,7 +94,7 @@ def test_verdicts_stand_on_the_root_itself_if_asked_for_with_or_without_spans_of
         unbound = request_of(numbered(1, trace=7), numbered(2, trace=7, parent_span_id=(1).to_bytes(8)))
         assert post(sidecar.http, unbound.SerializeToString(), content_type=PROTOBUF)[0] == 200
         assert verdicts(sidecar, 1)[0]["label"] == "unbound"
-        until(lambda: len(received.spans()) == 7, "all spans")
+        wait_for(lambda: len(received.spans()) == 7, "all spans")
         assert counted(sidecar, "forward_roots_total", result="attached") == 1
         assert counted(sidecar, "forward_roots_total", result="no_verdict") == 1
         assert sidecar.terminate() == 0
@@ -112,7 +114,7 @@ def test_roots_that_wait_go_out_at_the_end_with_the_verdicts_of_the_end(sink: tu
     patient = {f"{PREFIX}FORWARD_ATTACH_TO_ROOT": "true", f"{PREFIX}COMPLETION_DECISION_WAIT_AFTER_ROOT_MAX": "1h"}
     with running_sidecar("--criteria", str(EVALUATIONS), environ={**environ, **patient}, quiet="1h") as sidecar:
         play(sidecar, TOKYO)
-        until(lambda: len(received.spans()) == 4, "all spans but the root")
+        wait_for(lambda: len(received.spans()) == 4, "all spans but the root")
         assert sidecar.terminate() == 0
     (root,) = [span for _, span in received.spans() if not span.parent_span_id]
     assert len(root.events) == 4
@@ -120,8 +122,8 @@ def test_roots_that_wait_go_out_at_the_end_with_the_verdicts_of_the_end(sink: tu
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
-def test_judging_goes_on_while_the_downstream_is_down_and_nothing_is_lost(protocol: str) -> None:
-    port, behaviour = free_port(), Behaviour()
+def test_judging_goes_on_while_the_downstream_is_down_and_nothing_is_lost(free_port: int, protocol: str) -> None:
+    port, behaviour = free_port, Behaviour()
     with running_sidecar(
         "--criteria", str(EVALUATIONS), environ=forwarding_to(f"http://127.0.0.1:{port}", FORWARD_PROTOCOL=protocol)
     ) as sidecar:
@@ -130,10 +132,10 @@ def test_judging_goes_on_while_the_downstream_is_down_and_nothing_is_lost(protoc
         for number in range(30):
             send_json(sidecar.http, otlp(otlp_span(100 + number, 1)))
         sidecar.until_ready()
-        until(lambda: any("tried again" in line for line in sidecar.log), "a log line")
+        wait_for(lambda: any("tried again" in line for line in sidecar.log), "a log line")
         serve = grpc_downstream if protocol == "grpc" else http_downstream
         with serve(behaviour, port):
-            until(lambda: counted(sidecar, "forward_requests_total", result="delivered") == 31, "all requests")
+            wait_for(lambda: counted(sidecar, "forward_requests_total", result="delivered") == 31, "all requests")
         assert sidecar.terminate() == 0
     ids = {trace} if protocol == "grpc" else set()
     for body in behaviour.bodies:
@@ -147,8 +149,8 @@ def test_judging_goes_on_while_the_downstream_is_down_and_nothing_is_lost(protoc
     assert ids == {trace, *(f"{100 + number:032x}" for number in range(30))}
 
 
-def test_a_full_queue_turns_senders_away_says_so_and_takes_them_again() -> None:
-    port, behaviour = free_port(), Behaviour()
+def test_a_full_queue_turns_senders_away_says_so_and_takes_them_again(free_port: int) -> None:
+    port, behaviour = free_port, Behaviour()
     environ = forwarding_to(f"http://127.0.0.1:{port}", FORWARD_PROTOCOL="http/protobuf", FORWARD_QUEUE_BYTES="20000")
     body = request_of(numbered(1, name="x" * 5000)).SerializeToString()
     with running_sidecar(environ=environ) as sidecar:
@@ -161,7 +163,7 @@ def test_a_full_queue_turns_senders_away_says_so_and_takes_them_again() -> None:
         with http_downstream(behaviour, port):
             sidecar.until_ready()
             assert post(sidecar.http, body, content_type=PROTOBUF)[0] == 200
-            until(lambda: len(behaviour.got) == 4, "all requests")
+            wait_for(lambda: len(behaviour.got) == 4, "all requests")
         assert counted(sidecar, "spans_received_total", transport="http/protobuf") == 4  # what is refused has no effect
         assert sidecar.terminate() == 0
 
@@ -177,10 +179,10 @@ def test_forwarding_goes_on_while_judging_is_behind_and_no_verdict_is_false() ->
         held = ("-m", "tests.e2e.held_sidecar", "judging")  # its queue has room for one request
         with running_sidecar("--criteria", str(EVALUATIONS), environ=environ, program=held) as sidecar:
             assert [post(sidecar.http, request, content_type=JSON)[0] for _ in range(3)] == [200] * 3
-            until(lambda: len(behaviour.got) == 3, "all requests")
+            wait_for(lambda: len(behaviour.got) == 3, "all requests")
             sidecar.process.send_signal(signal.SIGUSR1)  # judges from here on
             found = verdicts(sidecar, 4)
-            until(lambda: counted(sidecar, "forward_requests_total", result="delivered") == 3, "the count of all requests")
+            wait_for(lambda: counted(sidecar, "forward_requests_total", result="delivered") == 3, "the count of all requests")
             received = counted(sidecar, "spans_received_total", transport="http/json")
             parts = {name: counted(sidecar, f"spans_{name}_total", transport="http/json") for name in WHERE_TO}
             sidecar.terminate()
@@ -207,13 +209,13 @@ def test_sigterm_waits_for_a_slow_downstream_and_tells_what_was_lost() -> None:
     assert "ended before everything was judged and sent" in lines[-1]["message"]
 
 
-def test_a_second_sigterm_does_not_wait() -> None:
-    with running_sidecar(environ=forwarding_to(f"http://127.0.0.1:{free_port()}", COMPLETION_SHUTDOWN_TIMEOUT="1h")) as sidecar:
+def test_a_second_sigterm_does_not_wait(free_port: int) -> None:
+    with running_sidecar(environ=forwarding_to(f"http://127.0.0.1:{free_port}", COMPLETION_SHUTDOWN_TIMEOUT="1h")) as sidecar:
         send_json(sidecar.http, otlp(otlp_span(1, 1)))
         sidecar.process.send_signal(signal.SIGTERM)
-        until(lambda: not _answers(sidecar.http), "the end of intake")
+        wait_for(lambda: not _answers(sidecar.http), "the end of intake")
         sidecar.process.send_signal(signal.SIGTERM)
-        assert sidecar.process.wait(WAIT_SECONDS) == 1
+        assert sidecar.process.wait(PATIENCE_SECONDS) == 1
 
 
 def _answers(address: str) -> bool:
@@ -223,11 +225,11 @@ def _answers(address: str) -> bool:
         return False
 
 
-def test_what_leads_back_to_ourselves_is_refused_at_the_start() -> None:
-    port = free_port()
+def test_what_leads_back_to_ourselves_is_refused_at_the_start(free_port: int) -> None:
+    port = free_port
     command = [sys.executable, "-m", "otel_toolcall_eval", "serve", "--grpc", f"127.0.0.1:{port}", "--http", "127.0.0.1:0"]
     ended = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=WAIT_SECONDS, env=forwarding_to(f"http://localhost:{port}")
+        command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS, env=forwarding_to(f"http://localhost:{port}")
     )
     assert ended.returncode == 2
     assert "forward.endpoint: it is our own listener" in ended.stderr

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import get
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-WAIT_SECONDS = 60
 WORKERS = 2
 
 AGENT = """
@@ -86,7 +86,7 @@ class Server:
         self.process = subprocess.Popen(program, cwd=folder, env=environ, stderr=subprocess.PIPE, text=True)
         self.reader = threading.Thread(target=self._read)
         self.reader.start()
-        assert self._listens.wait(WAIT_SECONDS), "".join(self.log)
+        assert self._listens.wait(PATIENCE_SECONDS), "".join(self.log)
 
     def _read(self) -> None:
         for line in self.process.stderr or ():
@@ -113,7 +113,7 @@ class Server:
 
     def wait_for(self, traces: set[str]) -> None:
         """Wait until all of these were judged."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not {said["trace_id"] for said in self.verdicts()} >= traces:
             assert time.monotonic() < deadline, "".join(self.log)
             time.sleep(0.05)
@@ -141,13 +141,13 @@ def test_every_trace_is_judged_once_by_the_worker_that_ran_it_through_restarts_a
         ran = server.ask(30)
         server.wait_for(set(ran))
         server.process.send_signal(signal.SIGHUP)  # new workers take over, the old ones finish what they have
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not set(server.ask(4).values()).isdisjoint(ran.values()):
             assert time.monotonic() < deadline, "".join(server.log)
         later = server.ask(30)
         assert set(later.values()).isdisjoint(ran.values())
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(WAIT_SECONDS) == 0, "".join(server.log)
+        assert server.process.wait(PATIENCE_SECONDS) == 0, "".join(server.log)
         judged = server.verdicts()
     said = {str(one["trace_id"]): (one["label"], one["pid"]) for one in judged}
     assert len(said) == len(judged)  # once each

@@ -26,6 +26,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 from otel_toolcall_eval import Label, ToolCallEvalSpanProcessor, expect_tool_calls
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from otel_toolcall_eval.evaluators.count import CountEvaluator
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval import Expectation
     from otel_toolcall_eval.expectations import Expecting
 
-LONG_SECONDS = 60.0
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}
 AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "main"}
 
@@ -60,7 +60,7 @@ class Process:
 
     def verdicts(self) -> int:
         """Return how many verdicts were given, once everything that is due is judged."""
-        assert self.processor.force_flush(int(LONG_SECONDS * 1000))
+        assert self.processor.force_flush(int(PATIENCE_SECONDS * 1000))
         return len(self.logs.get_finished_logs())
 
 
@@ -87,7 +87,7 @@ def searches(count: int) -> Expecting:
 
 
 def label(expectation: Expectation) -> Label:
-    return expectation.result(LONG_SECONDS)["ToolCallCountEvaluator"].label
+    return expectation.result(PATIENCE_SECONDS)["ToolCallCountEvaluator"].label
 
 
 def search(tracer: Tracer) -> None:
@@ -275,7 +275,7 @@ def test_application_goes_on_while_the_judging_thread_is_stuck(*, wrapping: bool
     class Waiting(InMemoryLogRecordExporter):
         def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
             stuck.set()
-            assert go_on.wait(LONG_SECONDS)
+            assert go_on.wait(PATIENCE_SECONDS)
             return super().export(batch)
 
     logs, provider = LoggerProvider(shutdown_on_exit=False), TracerProvider(shutdown_on_exit=False)
@@ -294,12 +294,12 @@ def test_application_goes_on_while_the_judging_thread_is_stuck(*, wrapping: bool
         for _ in range(3):
             with searches(1), tracer.start_as_current_span("agent"):
                 search(tracer)
-            assert stuck.wait(LONG_SECONDS)
+            assert stuck.wait(PATIENCE_SECONDS)
 
     agent = threading.Thread(target=run)
     try:
         agent.start()
-        agent.join(LONG_SECONDS / 2)  # the exporter would give up only after all of it
+        agent.join(PATIENCE_SECONDS / 2)  # the exporter would give up only after all of it
         assert not agent.is_alive()
         assert len(exported.get_finished_spans()) == (3 if wrapping else 6)  # roots wait for their verdicts, but nobody for roots
     finally:
@@ -365,7 +365,7 @@ def test_sixteen_threads_with_random_ends_lock_nothing_up(process: Process) -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(LONG_SECONDS)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
     assert process.verdicts() >= 320
     labels = [(event.log_record.attributes or {})["gen_ai.evaluation.score.label"] for event in process.logs.get_finished_logs()]
@@ -442,7 +442,7 @@ def test_child_processes_have_verdicts_of_their_own_and_a_held_root_is_exported_
     script = tmp_path / "agent_that_forks.py"
     script.write_text(AGENT_THAT_FORKS, encoding="utf-8")
     command = [sys.executable, "-W", "ignore", str(script), str(EVALUATIONS), method]
-    ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=180)
+    ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ended.stdout.splitlines() == ["[0, 0, 0]", "[('left', 0), ('parent', 4)]"]
 
 
@@ -477,6 +477,6 @@ def test_exit_does_not_hang_on_a_dead_collector(shut_down: str, tmp_path: Path) 
     file = tmp_path / "settings.yaml"
     file.write_text("completion: {shutdown_timeout: 100ms}\n", encoding="utf-8")
     command = [sys.executable, "-c", AGENT_WITH_A_DEAD_COLLECTOR, str(file), shut_down]
-    ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONG_SECONDS)
+    ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     said = ["flush", "shutdown", "over"] if shut_down == "by itself" else ["flush", "over", "shutdown"]
     assert (ended.stdout.splitlines(), "Traceback" in ended.stderr) == (said, False)

@@ -37,6 +37,7 @@ from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
 from otel_toolcall_eval.wiring import EVALUATORS
 from otel_toolcall_eval.worker import Worker
 from tests.fakes import ListEmitter, span
+from tests.patience import PATIENCE_SECONDS
 from tests.sources.receivers import JSON, LOGS, PROTOBUF, Intake, call, otlp, post, running
 from tests.wire.test_otlp_logs import log, request, text, to_json
 
@@ -133,7 +134,7 @@ def test_the_worker_queues_records_and_counts_them() -> None:
     with pytest.raises(OverloadedError):
         worker.offer_logs(decoded, transport="grpc")
     worker.start()
-    assert worker.shutdown(20)
+    assert worker.shutdown(PATIENCE_SECONDS)
     found = worker.counts()
     assert found["toolcall_eval.log_records.received", (("transport", "grpc"),)] == 3
     assert found["toolcall_eval.log_records.dropped", (("reason", "unmatched"),)] == 1

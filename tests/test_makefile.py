@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("sh", "awk", "bash", "cat", "chmod", "dirname", "echo", "make", "mkdir", "rm", "touch")
 
@@ -49,7 +51,9 @@ class Checkout:
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         environment = {"PATH": str(self.bin), "LOG": str(self.log), "HOME": str(self.folder)}
-        return subprocess.run(command, cwd=self.folder / "clone", env=environment, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(
+            command, cwd=self.folder / "clone", env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+        )
 
     def done(self) -> list[str]:
         lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []

@@ -18,6 +18,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from tests.patience import PATIENCE_SECONDS
+
 if TYPE_CHECKING:
     from email.message import Message
 
@@ -38,7 +40,7 @@ RUNTIME = [
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a command away from the source tree, so that only what is installed is found."""
     environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "COVERAGE_PROCESS_CONFIG"}}
-    return subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="session")

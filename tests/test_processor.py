@@ -21,6 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from otel_toolcall_eval import CriteriaError, SettingsError, ToolCallEvalSpanProcessor
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -299,14 +300,14 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_child_that_is_forked_while_a_trace_is_judged_finds_no_lock_held() -> None:
     command = [sys.executable, "-W", "ignore", "-c", AGENT_THAT_FORKS_WHILE_A_TRACE_IS_JUDGED, str(EVALUATIONS)]
-    ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ended.stdout == "0\n"
 
 
 def test_forked_children_go_on_and_each_trace_gets_exactly_one_verdict() -> None:
     # FAULTS A16: after a fork spans lost, deadlock, stale state
     command = [sys.executable, "-W", "ignore", "-c", AGENT_THAT_FORKS, str(EVALUATIONS)]
-    ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ended.stdout == "[0, 0, 0, 0, 0]\n4\n"
 
 
@@ -339,4 +340,4 @@ print("done")
 
 def test_spans_in_a_signal_handler_do_not_lock_the_application_up() -> None:
     command = [sys.executable, "-c", AGENT_WITH_SIGNALS, str(EVALUATIONS)]
-    assert subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout == "done\n"
+    assert subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS).stdout == "done\n"

@@ -22,11 +22,12 @@ from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.receivers import Protection
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.sidecar import Sidecar
+from tests.patience import wait_for
 from tests.sidecar_process import RunningSidecar, running_sidecar
 from tests.sources.certificates import Client, Files, bearer, chain_of, write_secret
 from tests.sources.receivers import JSON, PROTOBUF
 from tests.sources.test_receivers import ended_spans
-from tests.test_sidecar import CRITERIA, otlp, otlp_span, until, verdicts
+from tests.test_sidecar import CRITERIA, otlp, otlp_span, verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -124,14 +125,14 @@ def test_certificate_and_token_are_renewed_without_a_restart(kind: str, files: F
     with running_sidecar(environ=protection(files)) as sidecar:
         assert exported(kind, sidecar, files, TOKEN)
         files.token_file.write_text(f"{TOKEN}\n{NEXT_TOKEN}\n", encoding="utf-8")
-        until(lambda: exported(kind, sidecar, files, NEXT_TOKEN), "the second token")
+        wait_for(lambda: exported(kind, sidecar, files, NEXT_TOKEN), "the second token")
         assert exported(kind, sidecar, files, TOKEN)
         files.ca = trustme.CA()
         files.issue()
         port = port_of(sidecar.http)
-        until(lambda: served(Client(trusts=files.ca), port), "the new certificate")
+        wait_for(lambda: served(Client(trusts=files.ca), port), "the new certificate")
         files.token_file.write_text(f"{NEXT_TOKEN}\n", encoding="utf-8")
-        until(
+        wait_for(
             lambda: Client(trusts=files.ca, headers=bearer(TOKEN)).ask(port, "GET", "/metrics").status == 401, "the end of the first token"
         )
         assert exported(kind, sidecar, files, NEXT_TOKEN)
@@ -176,7 +177,7 @@ def test_criteria_are_bound_by_trace_id_before_and_after_the_trace_was_looked_at
 def test_no_control_listener_unless_it_is_asked_for() -> None:
     with running_sidecar() as sidecar:
         assert sidecar.control == ""
-        until(lambda: bool(sidecar.log), "the greeting")
+        wait_for(lambda: bool(sidecar.log), "the greeting")
     assert "control" not in "".join(sidecar.log)
 
 
@@ -204,7 +205,7 @@ def test_no_secret_leaves_in_any_way(files: Files) -> None:
             said.append(f"{called.details} {dict(called.trailers)}".encode())
         write_secret(files.token_file, f"{TOKEN} {NEXT_TOKEN}\n".encode())
         write_secret(files.key_file, key.encode()[:-60])
-        until(lambda: "".join(sidecar.log).count("could not be read again") == 2, "the complaints about both files")
+        wait_for(lambda: "".join(sidecar.log).count("could not be read again") == 2, "the complaints about both files")
         said.append(Client(trusts=files.ca, headers=bearer(TOKEN)).ask(http, "GET", "/metrics").body)
         sidecar.terminate()
     everything = b"".join(said) + "".join(sidecar.log).encode() + json.dumps(sidecar.drained()).encode()
@@ -352,14 +353,14 @@ def test_check_says_what_it_can_not_look_at_without_the_sidecars_extra(files: Fi
 
 def test_an_open_listener_is_said_loudly_and_a_protected_one_needs_no_leave(files: Files) -> None:
     with running_sidecar("--insecure", "--http", "0.0.0.0:0") as sidecar:
-        until(lambda: "can be reached from other machines" in "".join(sidecar.log), "the warning")
+        wait_for(lambda: "can be reached from other machines" in "".join(sidecar.log), "the warning")
     assert "warning: listen.http: 0.0.0.0:0 can be reached from other machines, without encryption, and nobody is asked" in "".join(
         sidecar.log
     )
     with running_sidecar("--http", "0.0.0.0:0", environ=protection(files)) as sidecar:
         port = port_of(sidecar.http)
         assert Client(trusts=files.ca, headers=bearer(TOKEN)).ask(port, "GET", "/metrics").status == 200
-        until(lambda: "next" in "".join(sidecar.log), "the greeting")
+        wait_for(lambda: "next" in "".join(sidecar.log), "the greeting")
     log = "".join(sidecar.log)
     assert "warning" not in log
     assert f"OTLP/HTTP on https://127.0.0.1:{port}" in log

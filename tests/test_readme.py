@@ -12,6 +12,7 @@ import pytest
 
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.values.redaction import Redactor
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ COMMANDS = list(_commands())
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("code", PYTHON)
 def test_python_example_runs(code: str) -> None:
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=PATIENCE_SECONDS)
 
 
 @pytest.mark.usefixtures("folder")
@@ -63,14 +64,14 @@ def test_python_example_runs(code: str) -> None:
 def test_command_prints_what_is_shown(command: str, output: str) -> None:
     assert command.startswith(COMMAND)
     arguments = [sys.executable, "-m", "otel_toolcall_eval", *command.removeprefix(COMMAND).split()]
-    ended = subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ended.returncode in {0, 1}, ended.stderr
     assert output.splitlines() == [line.rstrip() for line in ended.stdout.splitlines()][: len(output.splitlines())]
 
 
 def _pytest() -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:asyncio", "-p", "no:cacheprovider", "test_agent.py"]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
 
 
 def test_the_tests_that_are_shown_pass_and_fail_as_shown(folder: Path) -> None:

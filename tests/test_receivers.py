@@ -12,7 +12,8 @@ from otel_toolcall_eval.settings.listeners import Listen, Listener
 from otel_toolcall_eval.settings.profile import DEFAULTS, Profile
 from otel_toolcall_eval.settings.profile import Intake as IntakeSettings
 from otel_toolcall_eval.settings.units import Address
-from tests.sources.receivers import Intake, call, otlp, running, wait_for
+from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.sources.receivers import Intake, call, otlp, running
 from tests.wire.otlp_requests import attribute, numbered, request_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Waiting(Intake):
     def offer(self, decoded: object, *, transport: str) -> None:
         with self._lock:
             self.inside += 1
-        assert self.go_on.wait(60)
+        assert self.go_on.wait(PATIENCE_SECONDS)
         super().offer(decoded, transport=transport)  # type: ignore[arg-type]
 
 
@@ -54,7 +55,7 @@ def test_what_is_pending_over_grpc_is_bounded_by_the_largest_request_that_the_op
     with running(built.grpc) as port, ThreadPoolExecutor(4) as senders:
         try:
             pending = [senders.submit(call, port, LARGE) for _ in range(4)]
-            wait_for(lambda: intake.inside == len(pending), seconds=30)
+            wait_for(lambda: intake.inside == len(pending))
             assert call(port, LARGE).code == "UNAVAILABLE"
         finally:
             intake.go_on.set()

@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from tests.emission.sinks import Sink, grpc_sink
+from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import running_sidecar, send_json
 from tests.test_sidecar import otlp, otlp_span
 
@@ -93,7 +94,7 @@ def test_the_root_that_the_sidecar_passes_on_shows_secrets_only_without_rules(si
     with running_sidecar("--config", str(write(tmp_path, {**forward, **(SHOWN if shown else REDACTED)}))) as sidecar:
         send_json(sidecar.http, traced())
         for _ in JUDGED:
-            sidecar.verdicts.get(timeout=60)
+            sidecar.verdicts.get(timeout=PATIENCE_SECONDS)
         assert sidecar.terminate() == 0
     (root,) = [span for _, span in sink.received.spans() if not span.parent_span_id]
     hold({"root's events": str(root.events)}, shown=shown)
@@ -104,7 +105,7 @@ def test_the_sidecar_shows_secrets_only_without_rules(sink: Sink, tmp_path: Path
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint}
     with running_sidecar("--config", str(write(tmp_path, SHOWN if shown else REDACTED)), environ=environ) as sidecar:
         send_json(sidecar.http, traced())
-        lines = [json.dumps(sidecar.verdicts.get(timeout=60)) for _ in JUDGED]
+        lines = [json.dumps(sidecar.verdicts.get(timeout=PATIENCE_SECONDS)) for _ in JUDGED]
         assert sidecar.terminate() == 0
     records = "".join(str(record) for _, record in sink.received.records())
     ((_, span),) = sink.received.spans()

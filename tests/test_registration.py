@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from otel_toolcall_eval.registration import Registration
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,7 +111,9 @@ provider.shutdown()
 
 @pytest.mark.parametrize(("order", "warned"), [("before", False), ("after", True), ("never", False)])
 def test_meter_provider_that_is_set_too_late_is_told_of(order: str, *, warned: bool) -> None:
-    ended = subprocess.run([sys.executable, "-c", LATE_METER_PROVIDER, order], check=True, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", LATE_METER_PROVIDER, order], check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert ("the MeterProvider was set after" in ended.stdout) is warned
 
 
@@ -157,7 +160,9 @@ agents.shutdown()
     ("case", "goes_to"), [("global", "agents agents"), ("none", "agents agents"), ("another", "agents agents"), ("given", "others others")]
 )
 def test_spans_with_verdicts_go_where_the_agents_spans_go(case: str, goes_to: str) -> None:
-    ended = subprocess.run([sys.executable, "-c", ANOTHER_PROVIDER, case], check=True, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", ANOTHER_PROVIDER, case], check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert sorted(ended.stdout.splitlines()) == sorted(["agents agents root", f"{goes_to} evaluate_tool_calls"] * 2)
 
 

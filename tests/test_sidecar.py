@@ -22,24 +22,16 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN, SERVICE_NAME
 from otel_toolcall_eval.sidecar import Bell
 from tests.emission.sinks import Sink, grpc_sink, plain
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, get, metric_samples, metric_sums, post, running_sidecar, send_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from otel_toolcall_eval.demo.scenarios import Scenario
 
-WAIT_SECONDS = 30.0
 TOKYO = GOOD_RUNS[4]
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition, and fail with words if it does not come."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.02)
 
 
 @contextmanager
@@ -64,7 +56,7 @@ def play(sidecar: RunningSidecar, *scenarios: Scenario, protocol: str = "grpc") 
 
 def verdicts(sidecar: RunningSidecar, number: int) -> list[dict[str, Any]]:
     """Take this many verdicts."""
-    return [sidecar.verdicts.get(timeout=WAIT_SECONDS) for _ in range(number)]
+    return [sidecar.verdicts.get(timeout=PATIENCE_SECONDS) for _ in range(number)]
 
 
 def otlp_span(trace: int, number: int, *, parent: int | None = None, **fields: object) -> dict[str, object]:
@@ -148,9 +140,9 @@ def test_second_sigterm_ends_at_once() -> None:
             play(sidecar, TOKYO)
             verdicts(sidecar, 4)
             sidecar.process.send_signal(signal.SIGTERM)
-            until(lambda: not _reachable(sidecar.http), "the end of intake")
+            wait_for(lambda: not _reachable(sidecar.http), "the end of intake")
             sidecar.process.send_signal(signal.SIGTERM)
-            assert sidecar.process.wait(WAIT_SECONDS) == 1
+            assert sidecar.process.wait(PATIENCE_SECONDS) == 1
 
 
 def _reachable(address: str) -> bool:
@@ -169,7 +161,7 @@ def test_dead_collector_does_not_hold_the_end() -> None:
         play(sidecar, TOKYO)
         verdicts(sidecar, 4)
         sidecar.process.send_signal(signal.SIGTERM)
-        assert sidecar.process.wait(WAIT_SECONDS) == 0
+        assert sidecar.process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_health_pages_answer_and_healthcheck_agrees() -> None:
@@ -226,13 +218,13 @@ def test_criteria_are_reloaded_on_change_and_on_sighup_and_a_broken_file_leaves_
 
         assert judged_by() == "first"
         file.write_text(CRITERIA.format(name="second", operator="="), encoding="utf-8")
-        until(lambda: judged_by() == "second", "the changed file")
+        wait_for(lambda: judged_by() == "second", "the changed file")
         file.write_text(CRITERIA.format(name="third", operator="=>"), encoding="utf-8")
-        until(lambda: "could not be reloaded" in "".join(sidecar.log), "the complaint")
+        wait_for(lambda: "could not be reloaded" in "".join(sidecar.log), "the complaint")
         assert judged_by() == "second"
         file.write_text(CRITERIA.format(name="fourth", operator="="), encoding="utf-8")
         sidecar.process.send_signal(signal.SIGHUP)
-        until(lambda: judged_by() == "fourth", "SIGHUP")
+        wait_for(lambda: judged_by() == "fourth", "SIGHUP")
         samples = metric_samples(sidecar.http)
         reloads = {
             labels["toolcall_eval_result"]: value for name, labels, value in samples if name == "toolcall_eval_criteria_reloads_total"
@@ -251,7 +243,7 @@ def test_port_in_use_is_an_error_with_a_cure_and_nothing_is_left_running() -> No
         for option in ("--grpc", "--http"):
             other = "--http" if option == "--grpc" else "--grpc"
             command = [sys.executable, "-m", "otel_toolcall_eval", "serve", option, f"127.0.0.1:{port}", other, "127.0.0.1:0"]
-            ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=WAIT_SECONDS)
+            ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
             assert ended.returncode == 2
             assert ended.stderr == (
                 f"otel-toolcall-eval: 127.0.0.1:{port}: the port is in use; stop the other process or choose another port with {option}\n"
@@ -270,7 +262,7 @@ def test_port_in_use_is_an_error_with_a_cure_and_nothing_is_left_running() -> No
 )
 def test_unusable_options_end_with_2_and_say_what_to_do(options: list[str], said: list[str]) -> None:
     command = [sys.executable, "-m", "otel_toolcall_eval", "serve", *options]
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=WAIT_SECONDS)
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ended.returncode == 2
     assert all(words in ended.stderr for words in said), ended.stderr
     assert ";" in ended.stderr
@@ -320,7 +312,7 @@ def test_no_recorded_value_leaves_the_sidecar_by_default(sink: Sink) -> None:
 
 def test_log_lines_are_json_on_request_and_say_where_it_listens() -> None:
     with running_sidecar("--criteria", str(EVALUATIONS), environ={"OTEL_TOOLCALL_EVAL_LOG_FORMAT": "json"}) as sidecar:
-        until(lambda: bool(sidecar.log), "the first line")
+        wait_for(lambda: bool(sidecar.log), "the first line")
         sidecar.terminate()
     (ready, *_) = [json.loads(line) for line in sidecar.log]
     assert (ready["level"], ready["message"], ready["grpc"], ready["http"]) == ("info", "ready", sidecar.grpc, sidecar.http)
@@ -328,7 +320,7 @@ def test_log_lines_are_json_on_request_and_say_where_it_listens() -> None:
 
 def test_ready_sidecar_says_what_it_does_and_what_to_do_next() -> None:
     with running_sidecar("--criteria", str(EVALUATIONS), environ={"OTEL_TOOLCALL_EVAL_IDLE": "1s"}) as sidecar:
-        until(lambda: "next" in "".join(sidecar.log), "the greeting")
+        wait_for(lambda: "next" in "".join(sidecar.log), "the greeting")
         sidecar.terminate()
     log = "".join(sidecar.log)
     assert f"OTLP/gRPC on {sidecar.grpc}, OTLP/HTTP on http://{sidecar.http}" in log

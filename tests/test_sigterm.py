@@ -13,8 +13,9 @@ from http.client import HTTPConnection, HTTPException
 
 import grpc
 
-from tests.sidecar_process import STOP_SECONDS, RunningSidecar, running_sidecar
-from tests.sources.receivers import TRACES, wait_for
+from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.sidecar_process import RunningSidecar, running_sidecar
+from tests.sources.receivers import TRACES
 from tests.wire.otlp_requests import numbered, request_of
 
 ROUNDS = int(os.environ.get("SIGTERM_ROUNDS", "3"))
@@ -37,7 +38,7 @@ class Load:
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join(STOP_SECONDS)
+            thread.join(PATIENCE_SECONDS)
 
     def _took(self, trace: int) -> None:
         with self._lock:
@@ -45,7 +46,7 @@ class Load:
 
     def _over_http(self, sender: int) -> None:
         trace = (sender + 1) << 32
-        connection = HTTPConnection(self._sidecar.http, timeout=STOP_SECONDS)
+        connection = HTTPConnection(self._sidecar.http, timeout=PATIENCE_SECONDS)
         try:
             while True:
                 trace += 1
@@ -68,7 +69,7 @@ class Load:
             try:
                 while True:
                     trace += 1
-                    export(request_of(numbered(1, trace=trace)).SerializeToString(), timeout=STOP_SECONDS)
+                    export(request_of(numbered(1, trace=trace)).SerializeToString(), timeout=PATIENCE_SECONDS)
                     self._took(trace)
             except grpc.RpcError:
                 return
@@ -78,7 +79,7 @@ def test_every_acknowledged_trace_gets_a_verdict_whenever_the_signal_comes() -> 
     for round_ in range(ROUNDS):
         with running_sidecar(quiet="1h" if round_ % 2 else "0s") as sidecar:
             load = Load(sidecar)
-            wait_for(lambda load=load, least=50 * (round_ % 7 + 1): len(load.acknowledged) >= least, seconds=60)  # type: ignore[misc]
+            wait_for(lambda load=load, least=50 * (round_ % 7 + 1): len(load.acknowledged) >= least)  # type: ignore[misc]
             assert sidecar.terminate() == 0
             load.join()
             judged = {verdict["trace_id"] for verdict in sidecar.drained()}
@@ -88,7 +89,7 @@ def test_every_acknowledged_trace_gets_a_verdict_whenever_the_signal_comes() -> 
 def test_it_is_not_ready_while_it_drains() -> None:
     """A probe on a connection that is open is told; one that comes anew is refused once intake is closed, which counts as not ready."""
     with running_sidecar() as sidecar:
-        connection = HTTPConnection(sidecar.http, timeout=STOP_SECONDS)
+        connection = HTTPConnection(sidecar.http, timeout=PATIENCE_SECONDS)
         connection.request("GET", "/readyz")
         assert connection.getresponse().read() == b"ok\n"
         # A call that is under way keeps the sidecar draining.
@@ -112,12 +113,12 @@ def test_it_is_not_ready_while_it_drains() -> None:
             stalled.set()
             del pending
         connection.close()
-        assert sidecar.process.wait(STOP_SECONDS) == 0
+        assert sidecar.process.wait(PATIENCE_SECONDS) == 0
     assert answers[-1] in {(503, b"draining\n"), (0, b"refused")}
 
 
 def _get(sidecar: RunningSidecar, path: str) -> bytes:
-    connection = HTTPConnection(sidecar.http, timeout=STOP_SECONDS)
+    connection = HTTPConnection(sidecar.http, timeout=PATIENCE_SECONDS)
     try:
         connection.request("GET", path)
         return connection.getresponse().read()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import get, running_sidecar, send_json
 from tests.sources.certificates import write_secret
 from tests.status_traffic import BAD, CRITERIA, HOSTILE, JUDGED, NOT_CAPTURED, ROOTLESS, SECRET, UNBOUND, VERDICTS, trace, trace_id_of
@@ -34,7 +35,7 @@ def feed(sidecar: RunningSidecar) -> None:
     for request in (*JUDGED, UNBOUND, ROOTLESS):
         send_json(sidecar.http, request)
     for _ in range(VERDICTS + 1):
-        sidecar.verdicts.get(timeout=30)
+        sidecar.verdicts.get(timeout=PATIENCE_SECONDS)
 
 
 def page(sidecar: RunningSidecar, path: str = "", *, status: int = 200) -> str:
@@ -77,7 +78,7 @@ def test_secrets_are_taken_out_of_names_and_values(criteria: Path) -> None:
         key = "sk-proj-" + "a1B2" * 10
         send_json(sidecar.http, trace(50, service="order-desk", agent=f"agent {key}", calls=[(f"call {key}", {}, None)]))
         for _ in range(4):
-            sidecar.verdicts.get(timeout=30)
+            sidecar.verdicts.get(timeout=PATIENCE_SECONDS)
         texts = [page(sidecar), page(sidecar, f"/traces/{trace_id_of(BAD)}")]
         texts.append(page(sidecar, re.findall("/traces/[0-9a-f]{32}", texts[0])[0]))
     assert "Actual: " in texts[1]
@@ -106,7 +107,7 @@ def test_history_survives_a_restart_in_a_file_that_is_its_owners(criteria: Path,
         assert "delete_order" in page(sidecar, f"/traces/{trace_id_of(BAD)}")
         send_json(sidecar.http, JUDGED[0])
         for _ in range(4):
-            sidecar.verdicts.get(timeout=30)
+            sidecar.verdicts.get(timeout=PATIENCE_SECONDS)
         assert len(labels(page(sidecar))) == VERDICTS + 4, "the same verdict once more stands in place of the first"
 
 
@@ -115,7 +116,7 @@ def test_a_file_that_is_in_use_keeps_a_second_sidecar_from_starting(tmp_path: Pa
     with running_sidecar(environ={"OTEL_TOOLCALL_EVAL_STATUS_PATH": str(file)}):
         command = [sys.executable, "-m", "otel_toolcall_eval", "serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
         environ = {"OTEL_TOOLCALL_EVAL_STATUS_PATH": str(file)}
-        ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert ended.returncode == 2
     assert "another process has this file; stop it, or give this one a status.path of its own" in ended.stderr
 
@@ -132,7 +133,7 @@ def test_with_tokens_the_page_is_for_those_who_have_one(tmp_path: Path) -> None:
         assert get(sidecar.http, "/status")[0] == 401
         assert get(sidecar.http, "/status", accept="text/html")[0] == 303
         assert "Log in" in page(sidecar, "/login")
-        connection = HTTPConnection(sidecar.http, timeout=30)
+        connection = HTTPConnection(sidecar.http, timeout=PATIENCE_SECONDS)
         connection.request("GET", "/status", headers={"Authorization": f"Bearer {TOKEN}"})
         assert connection.getresponse().status == 200
         connection.close()

@@ -30,6 +30,7 @@ from otel_toolcall_eval.sources.watching import WatchedTraces
 from otel_toolcall_eval.wiring import EVALUATORS
 from otel_toolcall_eval.worker import Worker
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock, decoded
+from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import post
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import TraceReport
 
 START_NS = 1_790_000_000_000_000_000
-TIMEOUT_SECONDS = 30.0
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 CHECKS = (
@@ -107,18 +107,18 @@ class Rig:
         self.channel.close()
         self.grpc.stop(grace_seconds=1.0)
         self.http.stop(grace_seconds=1.0)
-        self.worker.shutdown(TIMEOUT_SECONDS)
+        self.worker.shutdown(PATIENCE_SECONDS)
 
     def verdict(self, send: Send, calls: Sequence[Call], batches: Sequence[Sequence[int]]) -> Said:
         """Send a trace, let its quiet period pass, and return what was said of it."""
         self.traces += 1
         self.emitter.reports.clear()
         send(self.traces, calls, batches)
-        assert self.worker.flush(TIMEOUT_SECONDS)
+        assert self.worker.flush(PATIENCE_SECONDS)
         assert self.emitter.reports == []
         self.clock.ns += 10 * SECOND_NS
         self.worker.offer(decoded([]), transport="wake-up")
-        assert self.worker.flush(TIMEOUT_SECONDS)
+        assert self.worker.flush(PATIENCE_SECONDS)
         (report,) = self.emitter.reports
         self.clock.ns += 3600 * SECOND_NS
         return said(report)
@@ -127,7 +127,7 @@ class Rig:
         """Send as OTLP/gRPC."""
         export = self.channel.unary_unary(EXPORT, request_serializer=bytes, response_deserializer=bytes)
         for batch in batches:
-            export(protobuf(trace, calls, batch), timeout=TIMEOUT_SECONDS)
+            export(protobuf(trace, calls, batch), timeout=PATIENCE_SECONDS)
 
     def over_http_protobuf(self, trace: int, calls: Sequence[Call], batches: Sequence[Sequence[int]]) -> None:
         """Send as OTLP/HTTP with protobuf."""

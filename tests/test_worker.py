@@ -20,6 +20,7 @@ from otel_toolcall_eval.wire.decoded import DecodedTraces
 from otel_toolcall_eval.work_queue import NoFeed, WorkQueue
 from otel_toolcall_eval.worker import TRACES_AT_A_TIME, Worker
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, PlainSurvey, decoded, span
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Span, Value
     from otel_toolcall_eval.work_items import WorkItem
-
-TIMEOUT_SECONDS = 20.0
 
 
 @pytest.fixture
@@ -46,17 +45,17 @@ def worker(clock: ManualClock, emitter: ListEmitter) -> Iterator[Worker]:
     made = Worker(Pipeline(reader=PlainReader(), evaluators={}), [emitter], clock=clock)
     made.start()
     yield made
-    made.shutdown(TIMEOUT_SECONDS)
+    made.shutdown(PATIENCE_SECONDS)
     assert not made.alive
 
 
 def test_due_trace_reaches_the_emitters(worker: Worker, clock: ManualClock, emitter: ListEmitter) -> None:
     worker.offer(decoded([span(1)]), transport="test")
-    assert worker.flush(TIMEOUT_SECONDS)
+    assert worker.flush(PATIENCE_SECONDS)
     assert emitter.reports == []
     clock.ns = 10 * SECOND_NS
     worker.offer(decoded([]), transport="test")  # any wake-up will do
-    assert worker.flush(TIMEOUT_SECONDS)
+    assert worker.flush(PATIENCE_SECONDS)
     assert [report.trace_id for report in emitter.reports] == [span(1).trace_id]
     assert emitter.flushed == 2
 
@@ -73,8 +72,8 @@ def test_deadline_wakes_the_worker_by_itself(emitter: ListEmitter) -> None:
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, policy=quick), [emitter, Telling()])
     worker.start()
     worker.offer(decoded([span(1)]), transport="test")
-    assert seen.wait(TIMEOUT_SECONDS)
-    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert seen.wait(PATIENCE_SECONDS)
+    assert worker.shutdown(PATIENCE_SECONDS)
 
 
 def test_requests_are_taken_in_between_while_many_traces_are_due(clock: ManualClock) -> None:
@@ -99,19 +98,19 @@ def test_requests_are_taken_in_between_while_many_traces_are_due(clock: ManualCl
     judging.start()
     many = 5 * TRACES_AT_A_TIME
     judging.offer(decoded([span(1, trace=number) for number in range(1, many + 1)]), transport="test")
-    assert judging.flush(TIMEOUT_SECONDS)
+    assert judging.flush(PATIENCE_SECONDS)
     clock.ns = 10 * SECOND_NS
     judging.offer(decoded([]), transport="test")
-    assert judging.flush(TIMEOUT_SECONDS)
+    assert judging.flush(PATIENCE_SECONDS)
     assert offered.is_set()  # so it was taken in before the last of them was judged
     assert len(emitter.reports) == many  # a flush that was asked for before they were all judged waits for them
-    judging.shutdown(TIMEOUT_SECONDS)
+    judging.shutdown(PATIENCE_SECONDS)
 
 
 def test_shutdown_judges_what_is_open_and_refuses_what_comes_later(worker: Worker, emitter: ListEmitter) -> None:
     worker.offer(decoded([span(1)]), transport="test")
-    assert worker.shutdown(TIMEOUT_SECONDS)
-    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert worker.shutdown(PATIENCE_SECONDS)
+    assert worker.shutdown(PATIENCE_SECONDS)
     assert [report.trigger.value for report in emitter.reports] == ["shutdown"]
     assert emitter.stopped == 2
     with pytest.raises(OverloadedError, match="stopping"):
@@ -120,7 +119,7 @@ def test_shutdown_judges_what_is_open_and_refuses_what_comes_later(worker: Worke
 
 def test_worker_that_never_started_shuts_down(emitter: ListEmitter) -> None:
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [emitter])
-    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert worker.shutdown(PATIENCE_SECONDS)
     assert emitter.stopped == 1
 
 
@@ -130,13 +129,13 @@ def test_full_queue_refuses_whole_requests_and_recovers(emitter: ListEmitter) ->
     class Slow(PlainReader):
         def is_relevant(self, span: Span) -> bool:
             held.set()
-            release.wait(TIMEOUT_SECONDS)
+            release.wait(PATIENCE_SECONDS)
             return super().is_relevant(span)
 
     worker = Worker(Pipeline(reader=Slow(), evaluators={}), [emitter], queue_bytes=3_000)
     worker.start()
     worker.offer(decoded([span(1, size=10_000)]), transport="test")  # larger than the queue, taken since it's empty
-    assert held.wait(TIMEOUT_SECONDS)
+    assert held.wait(PATIENCE_SECONDS)
     worker.offer(decoded([span(2, size=2_000)]), transport="test")
     with pytest.raises(OverloadedError) as refused:
         worker.offer(decoded([span(3, size=2_000)]), transport="test")
@@ -144,10 +143,10 @@ def test_full_queue_refuses_whole_requests_and_recovers(emitter: ListEmitter) ->
     assert worker.flush(0.0) is False
     assert 2_000 < worker.counts()["toolcall_eval.queue.memory", ()] < 3_000
     release.set()
-    assert worker.flush(TIMEOUT_SECONDS)
+    assert worker.flush(PATIENCE_SECONDS)
     assert worker.counts()["toolcall_eval.queue.memory", ()] == 0
     worker.offer(decoded([span(3, size=2_000)]), transport="test")
-    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert worker.shutdown(PATIENCE_SECONDS)
     assert sorted(s.span_id[-1] for r in emitter.reports for s in [r.judged_span] if s) == [1]
     counts = worker.counts()
     assert counts["toolcall_eval.spans.received", (("transport", "test"),)] == 3
@@ -176,7 +175,7 @@ def test_failing_parts_are_passed_over_counted_and_logged_once_without_their_mes
         for number in (1, 2):
             worker.offer(decoded([span(1, trace=9, name="poison")]), transport="test")
             worker.offer(decoded([span(1, trace=number)]), transport="test")
-        worker.shutdown(TIMEOUT_SECONDS)
+        worker.shutdown(PATIENCE_SECONDS)
     assert [report.trace_id[-1] for report in emitter.reports] == [1, 2]
     assert len(caplog.records) == 3
     assert "secret" not in caplog.text
@@ -196,11 +195,11 @@ def test_thread_outlives_news_that_can_not_be_read(worker: Worker, clock: Manual
 
     worker.attach(Feed())
     worker.look()
-    assert worker.flush(TIMEOUT_SECONDS)
+    assert worker.flush(PATIENCE_SECONDS)
     worker.offer(decoded([span(1)]), transport="test")
     clock.ns = 10 * SECOND_NS
-    assert worker.flush(TIMEOUT_SECONDS)
-    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert worker.flush(PATIENCE_SECONDS)
+    assert worker.shutdown(PATIENCE_SECONDS)
     assert ([report.trace_id for report in emitter.reports], worker.counts()["toolcall_eval.failures", ()]) == ([span(1).trace_id], 1)
 
 
@@ -212,7 +211,7 @@ def test_flush_reports_an_emitter_that_could_not_send(clock: ManualClock) -> Non
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [Slow()], clock=clock)
     worker.start()
     assert worker.flush(1.0) is False
-    worker.shutdown(TIMEOUT_SECONDS)
+    worker.shutdown(PATIENCE_SECONDS)
 
 
 def test_requests_that_receivers_turn_away_are_counted_by_reason(worker: Worker) -> None:
@@ -224,24 +223,24 @@ def test_requests_that_receivers_turn_away_are_counted_by_reason(worker: Worker)
 def test_what_waits_is_told_by_the_thread_that_owns_it(worker: Worker, clock: ManualClock) -> None:
     worker.offer(decoded([span(1), span(2, parent=1, tool="a"), span(3, trace=2, parent=9)]), transport="test")
     clock.ns = 4 * SECOND_NS
-    waiting = worker.waiting(limit=10, timeout_seconds=TIMEOUT_SECONDS)
+    waiting = worker.waiting(limit=10, timeout_seconds=PATIENCE_SECONDS)
     assert [(t.trace_id[-1], t.state, t.waits_for, t.spans) for t in waiting.open] == [
         (1, "root_seen", "quiet", 2),
         (2, "active", "its root span", 1),
     ]
     assert (waiting.open_traces, waiting.revisable, waiting.decided) == (2, 0, ())
-    assert worker.waiting(limit=1, timeout_seconds=TIMEOUT_SECONDS).open == waiting.open[:1]
+    assert worker.waiting(limit=1, timeout_seconds=PATIENCE_SECONDS).open == waiting.open[:1]
 
 
 def test_worker_that_is_too_busy_or_stopping_says_so(worker: Worker) -> None:
     idle = Worker(Pipeline(reader=PlainReader(), evaluators={}), [])
     with pytest.raises(OverloadedError, match="too busy"):
         idle.waiting(limit=1, timeout_seconds=0.0)
-    worker.shutdown(TIMEOUT_SECONDS)
+    worker.shutdown(PATIENCE_SECONDS)
     with pytest.raises(OverloadedError, match="stopping"):
-        worker.waiting(limit=1, timeout_seconds=TIMEOUT_SECONDS)
+        worker.waiting(limit=1, timeout_seconds=PATIENCE_SECONDS)
     idle.start()
-    assert idle.shutdown(TIMEOUT_SECONDS)  # the question that nobody waits for is passed over
+    assert idle.shutdown(PATIENCE_SECONDS)  # the question that nobody waits for is passed over
 
 
 def test_trace_that_can_not_be_bound_is_refused(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +249,7 @@ def test_trace_that_can_not_be_bound_is_refused(worker: Worker, monkeypatch: pyt
     idle.bind(bytes(16), Bound(names=("a",)))
     with pytest.raises(OverloadedError, match="too busy"):
         idle.bind(bytes(16), Bound(names=("a",)))
-    worker.shutdown(TIMEOUT_SECONDS)
+    worker.shutdown(PATIENCE_SECONDS)
     with pytest.raises(OverloadedError, match="stopping"):
         worker.bind(bytes(16), Bound(names=("a",)))
 
@@ -265,7 +264,7 @@ def test_trace_that_can_not_be_judged_costs_only_itself(clock: ManualClock, emit
     worker = Worker(Pipeline(reader=Reader(), evaluators={}), [emitter], clock=clock)
     worker.start()
     worker.offer(decoded([span(1, trace=1), span(1, trace=2, name="poison"), span(1, trace=3)]), transport="test")
-    worker.shutdown(TIMEOUT_SECONDS)
+    worker.shutdown(PATIENCE_SECONDS)
     assert [report.trace_id[-1] for report in emitter.reports] == [1, 3]
     assert worker.counts()["toolcall_eval.failures", ()] == 1
 
@@ -278,7 +277,7 @@ def test_service_that_nothing_judges_is_named_once(clock: ManualClock, emitter: 
         services: tuple[Value, ...] = ("a", "a", "b", {"not": "text"})
         for number, service in enumerate(services, start=1):
             worker.offer(decoded([span(1, trace=number, resource={"service.name": service})]), transport="test")
-        worker.shutdown(TIMEOUT_SECONDS)
+        worker.shutdown(PATIENCE_SECONDS)
     assert [record.__dict__["service"] for record in caplog.records] == ["a", "b", "{'not': 'text'}"]
 
 
@@ -288,24 +287,24 @@ def test_criteria_that_a_trace_asks_for_and_nobody_loaded_are_named_once(clock: 
     with caplog.at_level(logging.WARNING):
         for number in (1, 2):
             worker.offer(decoded([span(1, trace=number, attributes={"toolcall_eval.criteria": "refund_polcy"})]), transport="test")
-        worker.shutdown(TIMEOUT_SECONDS)
+        worker.shutdown(PATIENCE_SECONDS)
     assert [record.__dict__["asked_for"] for record in caplog.records] == ["refund_polcy"]
 
 
 def test_flush_does_not_wait_for_a_thread_that_is_gone(worker: Worker) -> None:
-    worker.shutdown(TIMEOUT_SECONDS)
-    assert worker.flush(TIMEOUT_SECONDS) is True
+    worker.shutdown(PATIENCE_SECONDS)
+    assert worker.flush(PATIENCE_SECONDS) is True
     never_started = Worker(Pipeline(reader=PlainReader(), evaluators={}), [])
     never_started.offer(decoded([]), transport="test")
-    assert never_started.flush(TIMEOUT_SECONDS) is False
+    assert never_started.flush(PATIENCE_SECONDS) is False
 
 
 def test_child_process_begins_anew(worker: Worker, emitter: ListEmitter) -> None:
     worker.offer(decoded([span(1)]), transport="test")
-    assert worker.flush(TIMEOUT_SECONDS)
+    assert worker.flush(PATIENCE_SECONDS)
     worker.restart_in_child(Pipeline(reader=PlainReader(), evaluators={}))
     worker.offer(decoded([span(1, trace=2)]), transport="test")
-    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert worker.shutdown(PATIENCE_SECONDS)
     assert [report.trace_id[-1] for report in emitter.reports] == [2]
 
 
@@ -319,14 +318,14 @@ def test_what_is_shed_is_noted_beyond_the_bound_in_one_item_for_each_transport_a
         assert worker.shed(shed)
     assert worker.shed(Shed(transport="http/json", trace_ids=set(), records=4))
     worker.start()
-    assert worker.flush(TIMEOUT_SECONDS)
+    assert worker.flush(PATIENCE_SECONDS)
     counts = worker.counts()
     grpc = (("transport", "grpc"),)
     assert counts["toolcall_eval.spans.received", grpc] == 7
     assert counts["toolcall_eval.spans.shed", grpc] == 3
     assert counts["toolcall_eval.spans.rejected", (*grpc, ("reason", "end"))] == 3
     assert counts["toolcall_eval.log_records.received", (("transport", "http/json"),)] == 4
-    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert worker.shutdown(PATIENCE_SECONDS)
     assert not worker.shed(shed)
 
 
@@ -351,7 +350,7 @@ def test_senders_wait_for_their_answer_while_verdicts_are_behind_and_not_after(c
     def offer(first: int, traces: int) -> float:
         decoded = DecodedTraces(spans=tuple(span(1, trace=number) for number in range(first, first + traces)))
         receipt = worker.offer(decoded, transport="grpc")
-        assert worker.flush(TIMEOUT_SECONDS)
+        assert worker.flush(PATIENCE_SECONDS)
         return 0.0 if receipt is None else receipt.seconds
 
     assert offer(1, 1_000) == 0.0  # nothing is known yet
@@ -360,7 +359,7 @@ def test_senders_wait_for_their_answer_while_verdicts_are_behind_and_not_after(c
     assert offer(1_002, 30) == pytest.approx(0.2, abs=0.15)
     clock.ns = 1_000 * SECOND_NS
     assert offer(1_032, 1) == 0.0
-    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert worker.shutdown(PATIENCE_SECONDS)
 
 
 def test_what_was_evicted_long_before_its_time_is_not_late(clock: ManualClock) -> None:
@@ -369,7 +368,7 @@ def test_what_was_evicted_long_before_its_time_is_not_late(clock: ManualClock) -
     worker.start()
     for number in range(1, 50):
         receipt = worker.offer(DecodedTraces(spans=(span(1, trace=number),)), transport="grpc")
-        assert worker.flush(TIMEOUT_SECONDS)
+        assert worker.flush(PATIENCE_SECONDS)
         assert receipt is None
         clock.ns += SECOND_NS // 1_000
-    assert worker.shutdown(TIMEOUT_SECONDS)
+    assert worker.shutdown(PATIENCE_SECONDS)

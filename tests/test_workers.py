@@ -18,7 +18,7 @@ import pytest
 
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN
 from otel_toolcall_eval.wire.shares import part_of
-from tests.e2e.processes import until
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import SERVE, get, metric_sums, running_sidecar, send_json
 from tests.test_sidecar import otlp, otlp_span, play, verdicts
 
@@ -31,7 +31,6 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="re
 
 THREE: Mapping[str, str] = {"OTEL_TOOLCALL_EVAL_WORKERS": "3"}
 NAMED = [{"key": "toolcall_eval.criteria", "value": {"stringValue": "tokyo_forecast"}}]
-END_SECONDS = 30.0
 
 
 def members(sidecar: RunningSidecar) -> list[int]:
@@ -64,7 +63,7 @@ def test_verdicts_metrics_and_pages_are_those_of_one_process() -> None:
             sums.append(
                 {name: number for name, number in page.items() if name.startswith(("toolcall_eval_traces_decided", "toolcall_eval_eval"))}
             )
-            until(lambda: b"0 traces" not in get(sidecar.http, "/status")[1], "the status page")
+            wait_for(lambda: b"0 traces" not in get(sidecar.http, "/status")[1], "the status page")
             assert get(sidecar.http, f"/status/traces/{played[0]}")[0] == 200
             sidecar.until_ready()
             assert sidecar.terminate() == 0
@@ -94,7 +93,7 @@ def test_one_that_is_killed_ends_all_so_that_a_supervisor_starts_them_anew() -> 
         for trace in range(1, 31):
             send_json(sidecar.http, otlp(otlp_span(trace, 1, attributes=NAMED)))
         os.kill(pids[1], signal.SIGKILL)
-        assert sidecar.process.wait(END_SECONDS) == 1
+        assert sidecar.process.wait(PATIENCE_SECONDS) == 1
         left = {int(record["trace_id"], 16) for record in sidecar.drained()}
         assert left == {trace for trace in range(1, 31) if part_of(trace.to_bytes(16, "big"), 3) != 1}  # all others had their verdicts
         assert are_gone(pids)
@@ -105,8 +104,8 @@ def test_none_outlives_the_first() -> None:
     with running_sidecar("--criteria", str(EVALUATIONS), environ=THREE) as sidecar:
         pids = members(sidecar)
         sidecar.process.kill()
-        sidecar.process.wait(END_SECONDS)
-        until(lambda: are_gone(pids), "the end of the others")
+        sidecar.process.wait(PATIENCE_SECONDS)
+        wait_for(lambda: are_gone(pids), "the end of the others")
 
 
 def test_one_that_hangs_keeps_nobody_from_ending() -> None:
@@ -118,7 +117,7 @@ def test_one_that_hangs_keeps_nobody_from_ending() -> None:
         assert b"worker" in get(sidecar.http, "/readyz")[1]
         assert get(sidecar.http, "/metrics")[0] == 200  # with what that one told last
         assert sidecar.terminate() == 0
-        assert time.monotonic() - began < END_SECONDS
+        assert time.monotonic() - began < PATIENCE_SECONDS
         assert are_gone(pids)
         assert any("ended before everything was judged" in line for line in sidecar.log)
 
@@ -134,8 +133,8 @@ def test_each_has_a_journal_and_what_is_open_in_them_is_judged_by_the_next_life(
         assert "ended by itself" not in second.stderr
         pids = members(sidecar)
         sidecar.process.kill()
-        sidecar.process.wait(END_SECONDS)
-        until(lambda: are_gone(pids), "the end of the others")
+        sidecar.process.wait(PATIENCE_SECONDS)
+        wait_for(lambda: are_gone(pids), "the end of the others")
     assert sorted(file.name for file in tmp_path.glob("*.db")) == [f"journal-{number}-of-3.db" for number in (1, 2, 3)]
     for number in (1, 2):
         refused = serve({**environ, "OTEL_TOOLCALL_EVAL_WORKERS": str(number)})
@@ -166,7 +165,7 @@ def serve(environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Start a sidecar that can't start."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     command = [sys.executable, *SERVE, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-    return subprocess.run(command, env={**inherited, **environ}, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env={**inherited, **environ}, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
 
 
 def test_who_can_not_say_that_it_is_ready_ends_with_all_its_processes() -> None:
@@ -175,7 +174,9 @@ def test_who_can_not_say_that_it_is_ready_ends_with_all_its_processes() -> None:
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     command = [sys.executable, *SERVE, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--verdicts", "json"]
     try:
-        ended = subprocess.run(command, env={**inherited, **THREE}, stdout=writer, stderr=subprocess.PIPE, timeout=END_SECONDS, check=False)
+        ended = subprocess.run(
+            command, env={**inherited, **THREE}, stdout=writer, stderr=subprocess.PIPE, timeout=PATIENCE_SECONDS, check=False
+        )
     finally:
         os.close(writer)
     assert ended.returncode not in {0, None}

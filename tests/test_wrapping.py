@@ -25,6 +25,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, S
 from otel_toolcall_eval import ToolCallEvalSpanProcessor, expect_tool_calls
 from otel_toolcall_eval.emission.attributes import event_attributes
 from otel_toolcall_eval.sources import root_keeper, wrapped_next
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 
 RESULT = "gen_ai.evaluation.result"
-LONG_SECONDS = 30.0
 
 
 ONE_SEARCH = {"ToolCallCountEvaluator": {"tool_calls_count": {"search": ("=", 1)}}}
@@ -83,7 +83,7 @@ class Following(SpanProcessor):
     def wait_for(self, count: int) -> list[ReadableSpan]:
         """Wait until so many spans have come."""
         with self.came:
-            assert self.came.wait_for(lambda: len(self.ended) >= count, LONG_SECONDS)
+            assert self.came.wait_for(lambda: len(self.ended) >= count, PATIENCE_SECONDS)
             return list(self.ended)
 
 
@@ -435,7 +435,7 @@ def test_late_root_is_passed_on_as_it_is(make: Callable[..., Agent]) -> None:
     with expect_tool_calls(ONE_SEARCH) as expectation:
         root = agent.tracer.start_span("root")
         agent.tracer.start_span("child", context=set_span_in_context(root)).end()
-    expectation.result(LONG_SECONDS)  # judged without its root
+    expectation.result(PATIENCE_SECONDS)  # judged without its root
     root.end()
     names = [span.name for span in agent.following.wait_for(3)]
     assert sorted(names[:3]) == ["child", "evaluate_tool_calls", "root"]
@@ -513,11 +513,11 @@ class Hanging(Following):
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Hang, whatever the time-out."""
         del timeout_millis
-        return self.over.wait(LONG_SECONDS)
+        return self.over.wait(PATIENCE_SECONDS)
 
     def shutdown(self) -> None:
         """Hang."""
-        self.over.wait(LONG_SECONDS)
+        self.over.wait(PATIENCE_SECONDS)
 
 
 def test_flush_and_shutdown_keep_their_time_outs_whatever_the_next_one_does(tmp_path: Path) -> None:

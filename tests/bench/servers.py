@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from tests.bench.loads import criteria
 from tests.e2e.ports import held_ports
-from tests.e2e.processes import until
 from tests.e2e.toolchain import COLLECTOR
+from tests.patience import wait_for
 from tests.sidecar_process import SERVE, get
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def sidecar(*, service: str, sink: str | None, more: Mapping[str, str] | None = 
         began = time.monotonic()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, env=environment(variables), cwd=ROOT)
         try:
-            until(lambda: process.poll() is not None or any(map(_says_ready, _lines(Path(log.name)))), "the sidecar")
+            wait_for(lambda: process.poll() is not None or any(map(_says_ready, _lines(Path(log.name)))), "the sidecar")
             taken = time.monotonic() - began
             assert process.poll() is None, Path(log.name).read_text(encoding="utf-8")
             [ready] = filter(_says_ready, _lines(Path(log.name)))
@@ -189,7 +189,7 @@ def collector(*, quiet_seconds: float = QUIET_SECONDS) -> Iterator[Server]:
         began = time.monotonic()
         process = subprocess.Popen([str(COLLECTOR.folder / "otelcol"), "--config", str(file)], stdout=subprocess.DEVNULL)
         try:
-            until(lambda: process.poll() is not None or _healthy(health), "the Collector")
+            wait_for(lambda: process.poll() is not None or _healthy(health), "the Collector")
             assert process.poll() is None, "the Collector ended; see above why"
             yield Server(name="Collector", pid=process.pid, grpc=grpc, http=http, ready_seconds=time.monotonic() - began)
         finally:

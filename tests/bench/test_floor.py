@@ -17,7 +17,7 @@ from tests.bench.floor_server import TRACES_OF_EXPORT
 from tests.bench.least_slices import WAYS
 from tests.bench.sending import METHOD
 from tests.bench.servers import Dialogue
-from tests.e2e.processes import until
+from tests.patience import wait_for
 
 
 def found_of(*, counted: bool) -> Found:
@@ -76,5 +76,5 @@ def test_each_server_takes_requests_and_those_that_judge_send_what_comes_of_them
             assert export(request_of(1_000, 1), timeout=30) == b""
         expected = {"logs requests", "logs bytes", "trace requests", "trace bytes"} if kind in WAYS else set()
         counts: dict[str, int] = {}
-        until(lambda: (counts.update(sink.ask()["counts"]), counts.keys() >= expected)[1], "what is sent")
+        wait_for(lambda: (counts.update(sink.ask()["counts"]), counts.keys() >= expected)[1], "what is sent")
         assert counts.keys() == expected

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.e2e.ports import held_ports
-from tests.e2e.processes import WAIT_SECONDS, logged, until
+from tests.e2e.processes import logged
 from tests.e2e.toolchain import COLLECTOR, built
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import get
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Collecting:
     def stop(self) -> None:
         """Let it send what it has, and end."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(WAIT_SECONDS) == 0, "".join(self.log)
+        assert self.process.wait(PATIENCE_SECONDS) == 0, "".join(self.log)
 
 
 @contextmanager
@@ -75,7 +76,7 @@ def collecting(
         process = subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         found = Collecting(process=process, grpc=grpc, http=http)
         with logged(process, found.log):
-            until(lambda: process.poll() is not None or _healthy(health), "the Collector")
+            wait_for(lambda: process.poll() is not None or _healthy(health), "the Collector")
             assert process.poll() is None, "".join(found.log)
             yield found
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.e2e.ports import held_ports
-from tests.e2e.processes import WAIT_SECONDS, logged, until
+from tests.e2e.processes import logged
 from tests.e2e.toolchain import JAEGER, built
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import get
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Tracing:
 
     def wait_for(self, trace_id: str, *, spans: int) -> Sequence[Shown]:
         """Return a trace once it has so many spans."""
-        until(lambda: len(self.trace(trace_id)) >= spans, f"{spans} spans of {trace_id} in Jaeger")
+        wait_for(lambda: len(self.trace(trace_id)) >= spans, f"{spans} spans of {trace_id} in Jaeger")
         return self.trace(trace_id)
 
 
@@ -105,11 +106,11 @@ def tracing(folder: Path) -> Iterator[Tracing]:
         process = subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         found = Tracing(process=process, grpc=grpc, api=api)
         with logged(process, found.log):
-            until(lambda: process.poll() is not None or _answers(api), "Jaeger")
+            wait_for(lambda: process.poll() is not None or _answers(api), "Jaeger")
             assert process.poll() is None, "".join(found.log)
             yield found
             process.send_signal(signal.SIGTERM)
-            assert process.wait(WAIT_SECONDS) == 0, "".join(found.log)
+            assert process.wait(PATIENCE_SECONDS) == 0, "".join(found.log)
 
 
 def _answers(api: str) -> bool:

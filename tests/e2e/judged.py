@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.e2e.processes import WAIT_SECONDS
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ class Judged:
         """Take verdicts until so many more traces have been judged, or these."""
         already = self.traces
         while (len(self.traces - already) < traces) if isinstance(traces, int) else (not self.traces.issuperset(traces)):
-            self._take(sidecar.verdicts.get(timeout=WAIT_SECONDS))
+            self._take(sidecar.verdicts.get(timeout=PATIENCE_SECONDS))
 
     def finish(self, sidecar: RunningSidecar) -> None:
         """End the sidecar and take what it says until then."""

@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator
-
-WAIT_SECONDS = 120.0
-"""For anything that has to happen; only a watchdog, since CI's machines are slow and shared."""
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for a condition, and fail with words if it does not come."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.02)
+    from collections.abc import Iterator
 
 
 @contextmanager

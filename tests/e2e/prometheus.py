@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 from tests.e2e.ports import held_ports
-from tests.e2e.processes import WAIT_SECONDS, logged, until
+from tests.e2e.processes import logged
 from tests.e2e.toolchain import PROMETHEUS, built
+from tests.patience import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ SCRAPE_SECONDS = 15
 def promtool(*arguments: str | Path) -> str:
     """Run promtool, and return what it says; it fails with what is wrong."""
     ended = subprocess.run(
-        [built(PROMETHEUS) / "promtool", *arguments], capture_output=True, text=True, check=False, timeout=WAIT_SECONDS * 3
+        [built(PROMETHEUS) / "promtool", *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS * 3
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
@@ -44,7 +45,7 @@ class Serving:
 
     def ask(self, path: str, **parameters: str | float) -> Any:  # noqa: ANN401 - JSON
         """Ask its API, and return the data."""
-        with urlopen(f"http://{self.address}/api/v1/{path}", urlencode(parameters).encode() or None, timeout=WAIT_SECONDS) as answer:
+        with urlopen(f"http://{self.address}/api/v1/{path}", urlencode(parameters).encode() or None, timeout=PATIENCE_SECONDS) as answer:
             content = json.loads(answer.read())
         assert content["status"] == "success", content
         assert not content.get("warnings"), content
@@ -52,7 +53,7 @@ class Serving:
 
     def get(self, path: str, **parameters: str) -> Any:  # noqa: ANN401 - JSON
         """Ask what takes no body."""
-        with urlopen(f"http://{self.address}/api/v1/{path}?{urlencode(parameters)}", timeout=WAIT_SECONDS) as answer:
+        with urlopen(f"http://{self.address}/api/v1/{path}?{urlencode(parameters)}", timeout=PATIENCE_SECONDS) as answer:
             return json.loads(answer.read())["data"]
 
     def instant(self, expression: str, *, at: float) -> Sequence[Json]:
@@ -96,16 +97,16 @@ def serving(folder: Path, *, scraped: Sequence[str] = (), rule_files: Sequence[P
         process = subprocess.Popen(program, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         found = Serving(process=process, address=address)
         with logged(process, found.log):
-            until(lambda: process.poll() is not None or _ready(address), "Prometheus")
+            wait_for(lambda: process.poll() is not None or _ready(address), "Prometheus")
             assert process.poll() is None, "".join(found.log)
             yield found
             process.send_signal(signal.SIGTERM)
-            assert process.wait(WAIT_SECONDS) == 0, "".join(found.log)
+            assert process.wait(PATIENCE_SECONDS) == 0, "".join(found.log)
 
 
 def _ready(address: str) -> bool:
     try:
-        with urlopen(f"http://{address}/-/ready", timeout=WAIT_SECONDS) as answer:
+        with urlopen(f"http://{address}/-/ready", timeout=PATIENCE_SECONDS) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

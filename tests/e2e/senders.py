@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.e2e.collector import DROPS, collecting, patient_exporter
-from tests.e2e.processes import WAIT_SECONDS, logged
+from tests.e2e.processes import logged
 from tests.e2e.toolchain import LOWEST_SDK, NODE, built
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -165,7 +166,7 @@ class Sending:
         assert self.process.stdout is not None
         self.process.stdin.close()
         answer = self.process.stdout.read()
-        assert self.process.wait(WAIT_SECONDS) == 0, "".join(self.log)
+        assert self.process.wait(PATIENCE_SECONDS) == 0, "".join(self.log)
         told = json.loads(answer)
         given_up = frozenset(told["given_up"])
         assert self.collector is None or not given_up, "the Collector under test refused its own sender"

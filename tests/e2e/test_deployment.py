@@ -19,8 +19,9 @@ from ruamel.yaml import YAML
 
 from tests.e2e.jaeger import tracing
 from tests.e2e.ports import held_ports
-from tests.e2e.processes import WAIT_SECONDS, logged, until
+from tests.e2e.processes import logged
 from tests.e2e.toolchain import COLLECTOR, built
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, get, metric_sums, running_sidecar
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ TOKEN = secrets.token_hex(16)
 @pytest.mark.parametrize("name", ["sidecar", "fan_out", "gateway"])
 def test_collector_finds_nothing_wrong_with_its_configuration(name: str) -> None:
     program = [str(built(COLLECTOR) / "otelcol"), "validate", "--config", str(CONFIG / "collector" / f"{name}.yaml")]
-    ended = subprocess.run(program, check=False, capture_output=True, text=True, timeout=WAIT_SECONDS)
+    ended = subprocess.run(program, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ended.returncode == 0, ended.stderr
 
 
@@ -54,11 +55,11 @@ def collector(name: str, environ: Mapping[str, str], *, exporters: Mapping[str, 
     process = subprocess.Popen(program, env={**os.environ, **environ}, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     log: list[str] = []
     with logged(process, log):
-        until(lambda: process.poll() is not None or _is_up(environ["COLLECTOR_HEALTH"]), "the Collector")
+        wait_for(lambda: process.poll() is not None or _is_up(environ["COLLECTOR_HEALTH"]), "the Collector")
         assert process.poll() is None, "".join(log)
         yield
         process.send_signal(signal.SIGTERM)
-        assert process.wait(WAIT_SECONDS) == 0, "".join(log)
+        assert process.wait(PATIENCE_SECONDS) == 0, "".join(log)
 
 
 def _is_up(address: str) -> bool:
@@ -83,14 +84,14 @@ def sample_agent(endpoint: str, *, batch: int = 512) -> Iterator[None]:
     with logged(process, log):
         yield
         process.send_signal(signal.SIGTERM)
-        assert process.wait(WAIT_SECONDS) == 0, "".join(log)
+        assert process.wait(PATIENCE_SECONDS) == 0, "".join(log)
 
 
 def _judged(running: RunningSidecar, number: int) -> dict[str, list[dict[str, Any]]]:
     """Return verdicts by trace, of so many traces at least."""
     found: dict[str, list[dict[str, Any]]] = {}
     while len(found) < number:
-        verdict = running.verdicts.get(timeout=WAIT_SECONDS)
+        verdict = running.verdicts.get(timeout=PATIENCE_SECONDS)
         assert verdict["label"] != "unbound", verdict
         found.setdefault(verdict["trace_id"], []).append(verdict)
     return found
@@ -103,7 +104,7 @@ def _wait_for_verdicts(jaeger: Tracing, trace_id: str) -> None:
         names = {span.name for span in jaeger.trace(trace_id)}
         return "evaluate_tool_calls" in names and len(names) > 1
 
-    until(there, f"the verdicts on {trace_id} in Jaeger")
+    wait_for(there, f"the verdicts on {trace_id} in Jaeger")
 
 
 def _families(page: bytes) -> Mapping[str, tuple[str, Mapping[tuple[str, frozenset[tuple[str, str]]], float]]]:
@@ -148,14 +149,14 @@ def test_compose_set_up_judges_its_agent_and_the_collector_shows_what_the_sideca
             _wait_for_verdicts(jaeger, trace_id)
 
         # Both pages side by side, once nothing changes any more: what is scraped here, and what went through OTLP and the Collector.
-        until(lambda: metric_sums(running.http).get("toolcall_eval_traces_active") == 0.0, "the last trace")
+        wait_for(lambda: metric_sums(running.http).get("toolcall_eval_traces_active") == 0.0, "the last trace")
         still = ("gen_ai_evaluation_score", "toolcall_eval_evaluations", "toolcall_eval_expectations", "toolcall_eval_traces_decided")
 
         def agree() -> bool:
             ours, theirs = (_families(get(address, "/metrics", accept=OPENMETRICS)[1]) for address in (running.http, metrics))
             return all(name in theirs and ours[name] == theirs[name] for name in still)
 
-        until(agree, "the same numbers on both pages")
+        wait_for(agree, "the same numbers on both pages")
         ours, theirs = (_families(get(address, "/metrics", accept=OPENMETRICS)[1]) for address in (running.http, metrics))
         # The Collector leaves "# UNIT" lines out; names and kinds, by which queries go, are the same.
         kinds = {name: family[0] for name, family in ours.items() if name != "target"}

@@ -20,11 +20,11 @@ from otel_toolcall_eval.emission.collection import Collection
 from tests.e2e.collector import collecting
 from tests.e2e.judged import Judged
 from tests.e2e.ports import held_ports
-from tests.e2e.processes import until
 from tests.e2e.prometheus import serving, vector
 from tests.e2e.senders import PYTHON, sending
 from tests.e2e.test_dashboards import EVERYTHING, filled_in
 from tests.grafana.dashboards import FOLDER, load, panels
+from tests.patience import wait_for
 from tests.prometheus.rules import FILES
 from tests.prometheus.seeding import Seeded
 from tests.prometheus.world import RUNS, trace_id
@@ -98,7 +98,7 @@ def test_dots_of_the_dashboards_are_the_judged_traces(tmp_path: Path) -> None:
         asking = [(title, target) for board in ("verdicts", "failures") for title, target in queries(board) if target.get("exemplar")]
         assert {title for title, _ in asking} >= {"Distribution of scores", "Failing scores", "Mean score by agent"}
         for title, target in asking:
-            until(partial(_any, exemplars, target), title)
+            wait_for(partial(_any, exemplars, target), title)
             for found in exemplars(target):
                 run = runs[found["labels"]["trace_id"]]
                 series = found["series"]
@@ -122,9 +122,9 @@ def test_rules_are_evaluated_without_a_fault_and_alerts_are_in_whole_sentences(t
         def rules() -> list[Json]:
             return [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
 
-        until(lambda: "unknown" not in {rule["health"] for rule in rules()} != set(), "every rule")
+        wait_for(lambda: "unknown" not in {rule["health"] for rule in rules()} != set(), "every rule")
         assert [(rule["name"], rule["lastError"]) for rule in rules() if rule["health"] != "ok"] == []
-        until(lambda: bool(prometheus.get("alerts")["alerts"]), "an alert")
+        wait_for(lambda: bool(prometheus.get("alerts")["alerts"]), "an alert")
         for alert in prometheus.get("alerts")["alerts"]:
             told = " ".join(alert["annotations"].values())
             assert "<no value>" not in told
@@ -162,7 +162,7 @@ def test_what_comes_by_otlp_gives_the_same_answers_as_what_is_scraped(tmp_path: 
     (tmp_path / "pushed").mkdir()
     with shown(sidecar) as address, serving(tmp_path, scraped=[address]) as scraped, serving(tmp_path / "pushed") as pushed:
         push(sidecar, f"http://{pushed.address}/api/v1/otlp/v1/metrics")
-        until(lambda: is_there(scraped), "a scrape")
+        wait_for(lambda: is_there(scraped), "a scrape")
         hold_equal(scraped, pushed)
 
 
@@ -178,7 +178,7 @@ def test_what_comes_through_a_collector_gives_the_same_answers_with_the_same_tra
             serving(tmp_path / "behind", scraped=[page]) as behind,
         ):
             push(sidecar, f"http://{collector.http}/v1/metrics")
-            until(lambda: is_there(scraped) and is_there(behind), "both scrapes")
+            wait_for(lambda: is_there(scraped) and is_there(behind), "both scrapes")
             hold_equal(scraped, behind)
             span = {"start": time.time() - 600, "end": time.time() + 600}
 
@@ -186,7 +186,7 @@ def test_what_comes_through_a_collector_gives_the_same_answers_with_the_same_tra
                 answer = prometheus.ask("query_exemplars", query="gen_ai_evaluation_score_bucket", **span)
                 return {exemplar["labels"]["trace_id"] for found in answer for exemplar in found["exemplars"]}
 
-            until(lambda: traces(scraped) == traces(behind) != set(), "the same exemplars")
+            wait_for(lambda: traces(scraped) == traces(behind) != set(), "the same exemplars")
             collector.stop()
 
 
@@ -212,7 +212,7 @@ def test_scores_of_a_real_sidecar_are_on_the_dashboards_within_some_scrapes(reco
         scores = [score for score in expected if score is not None]
         panel = {title: target for board in ("verdicts", "pipeline-health") for title, target in queries(board)}
         # The first scrape after the verdicts may be the first that there is: what it says has grown all the same.
-        until(lambda: sum(ask(prometheus, panel["Verdicts"]).values()) == len(expected), "all verdicts")
+        wait_for(lambda: sum(ask(prometheus, panel["Verdicts"]).values()) == len(expected), "all verdicts")
         (mean,) = ask(prometheus, panel["Mean score"]).values()
         assert mean == pytest.approx(sum(scores) / len(scores))
         (received,) = ask(prometheus, panel["Spans received"]).values()

@@ -18,8 +18,8 @@ from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from tests.e2e.cutting_proxy import losing_answers
 from tests.e2e.judged import Judged
 from tests.e2e.ports import held_ports
-from tests.e2e.processes import until
 from tests.e2e.senders import EVERY, sending
+from tests.patience import wait_for
 from tests.sidecar_process import SERVE, metric_sums, running_sidecar
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def test_full_sidecar_refuses_says_when_to_resend_and_loses_nothing(sender: Send
         sidecar(grpc, http, held="judging", queue_bytes="128KiB") as running,
         sending(sender, grpc=grpc, http=http, runs=recorded.file, folder=tmp_path, whole=not sender.in_order) as at_work,
     ):
-        until(lambda: metric_sums(running.http).get("toolcall_eval_requests_refused_total", 0) >= 2, "a full queue")
-        until(lambda: at_work.rebuffed, "the sender to notice")
+        wait_for(lambda: metric_sums(running.http).get("toolcall_eval_requests_refused_total", 0) >= 2, "a full queue")
+        wait_for(lambda: at_work.rebuffed, "the sender to notice")
         assert sender.hint is None or sender.hint in at_work.said
         release(running)
         judged.wait_for(running, ENOUGH)
@@ -111,7 +111,7 @@ def test_restart_under_a_sender_that_goes_on_loses_and_doubles_nothing(sender: S
     ):
         judged.wait_for(first, ENOUGH)
         judged.finish(first)
-        until(lambda: at_work.rebuffed, "the sender to notice")
+        wait_for(lambda: at_work.rebuffed, "the sender to notice")
         release(second)
         second.wait_until("ready")
         judged.wait_for(second, ENOUGH)
@@ -131,7 +131,7 @@ def test_sidecar_that_comes_after_its_senders_loses_nothing_of_what_they_keep(se
         sidecar(grpc, http, held="listening") as running,
         sending(sender, grpc=grpc, http=http, runs=recorded.file, folder=tmp_path, whole=whole) as at_work,
     ):
-        until(lambda: at_work.rebuffed, "the sender to notice")
+        wait_for(lambda: at_work.rebuffed, "the sender to notice")
         release(running)
         running.wait_until("ready")
         judged.wait_for(running, ENOUGH)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.browser import SCHEMES, WIDTHS, beyond, faint, opened, running
-from tests.e2e.processes import until
 from tests.e2e.toolchain import BUILD
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import get, running_sidecar, send_json
 from tests.sources.certificates import write_secret
 from tests.status_traffic import (
@@ -66,10 +66,10 @@ def browser() -> Iterator[Browser]:
 def feed(sidecar: RunningSidecar) -> None:
     """Send traffic and wait until it is judged."""
     send_json(sidecar.http, many(1000, MORE))
-    verdicts = [sidecar.verdicts.get(timeout=60) for _ in range(2 * MORE)]
+    verdicts = [sidecar.verdicts.get(timeout=PATIENCE_SECONDS) for _ in range(2 * MORE)]
     for request in (*JUDGED, UNBOUND, ROOTLESS):
         send_json(sidecar.http, request)
-    verdicts += [sidecar.verdicts.get(timeout=60) for _ in range(VERDICTS + 1)]
+    verdicts += [sidecar.verdicts.get(timeout=PATIENCE_SECONDS) for _ in range(VERDICTS + 1)]
     assert {verdict["label"] for verdict in verdicts} == {"pass", "fail", "inconclusive", "unbound"}
 
 
@@ -315,4 +315,4 @@ def test_where_there_are_tokens_a_browser_logs_in_and_out(browser: Browser, tmp_
         assert context.cookies() == []
         page.screenshot(path=BUILD / "status" / "login.png")
         context.close()
-        until(lambda: get(sidecar.http, "/livez")[0] == 200, "the sidecar")
+        wait_for(lambda: get(sidecar.http, "/livez")[0] == 200, "the sidecar")

@@ -7,6 +7,7 @@ from threading import Event
 import pytest
 
 from otel_toolcall_eval.emission.deadline import Attempt, Flusher
+from tests.patience import PATIENCE_SECONDS, wait_for
 
 
 def _raise() -> None:
@@ -24,7 +25,7 @@ def _raise() -> None:
 )
 def test_call_that_comes_back_tells_whether_it_worked(call: object, expected: object) -> None:
     attempt = Attempt(call, name="test")  # type: ignore[arg-type]  # a table of callables
-    assert attempt.wait(10) is expected
+    assert attempt.wait(PATIENCE_SECONDS) is expected
     assert not attempt.running
 
 
@@ -34,10 +35,10 @@ def test_call_that_hangs_is_waited_for_no_longer_than_told() -> None:
     started = time.monotonic()
     assert not attempt.wait(0.01)
     assert not attempt.wait(-1)
-    assert time.monotonic() - started < 5  # it would wait for ever
+    assert time.monotonic() - started < PATIENCE_SECONDS  # it would wait for ever
     assert attempt.running
     release.set()
-    assert attempt.wait(10)
+    assert attempt.wait(PATIENCE_SECONDS)
 
 
 def test_thread_is_a_daemon_with_a_name() -> None:
@@ -46,7 +47,7 @@ def test_thread_is_a_daemon_with_a_name() -> None:
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "toolcall-eval-flush"]
     assert thread.daemon
     release.set()
-    assert attempt.wait(10)
+    assert attempt.wait(PATIENCE_SECONDS)
 
 
 def test_where_no_thread_can_be_started_the_attempt_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,8 +63,8 @@ def test_where_no_thread_can_be_started_the_attempt_has_failed(monkeypatch: pyte
 
 def test_flush_needs_all_to_work() -> None:
     assert Flusher([]).flush(0)
-    assert Flusher([lambda: True, lambda: None]).flush(10)
-    assert not Flusher([lambda: True, lambda: False]).flush(10)
+    assert Flusher([lambda: True, lambda: None]).flush(PATIENCE_SECONDS)
+    assert not Flusher([lambda: True, lambda: False]).flush(PATIENCE_SECONDS)
 
 
 def test_hanging_flush_is_not_started_again() -> None:
@@ -75,10 +76,11 @@ def test_hanging_flush_is_not_started_again() -> None:
 
     flusher = Flusher([flush])
     assert [flusher.flush(0.01) for _ in range(5)] == [False] * 5
+    wait_for(lambda: bool(calls), "the thread of the first one")
     assert len(calls) == 1
     release.set()
-    calls[0].join(10)
-    assert flusher.flush(10)
+    calls[0].join(PATIENCE_SECONDS)
+    assert flusher.flush(PATIENCE_SECONDS)
     assert len(calls) == 2
 
 
@@ -91,10 +93,10 @@ def test_flush_that_waited_for_an_older_one_does_not_claim_to_have_flushed_all()
 
     flusher = Flusher([flush])
     assert not flusher.flush(0.01)
-    entered.wait(10)
-    waiting = Attempt(lambda: flusher.flush(10), name="test")
+    assert entered.wait(PATIENCE_SECONDS)
+    waiting = Attempt(lambda: flusher.flush(PATIENCE_SECONDS), name="test")
     release.set()
-    assert isinstance(waiting.wait(10), bool)  # what it says depends on who was first; it comes back either way
+    assert isinstance(waiting.wait(PATIENCE_SECONDS), bool)  # what it says depends on who was first; it comes back either way
 
 
 def test_lock_that_a_fork_left_behind_is_waited_for_no_longer_than_told() -> None:

@@ -26,6 +26,7 @@ from otel_toolcall_eval.status.recent import Recent
 from otel_toolcall_eval.worker import Worker
 from tests.emission.reports import CANARY, BrokenJustification, inconclusive, judged_span, report, score, verdict
 from tests.fakes import PlainReader
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -152,14 +153,14 @@ def built(request: pytest.FixtureRequest) -> Iterator[tuple[Emitter, Callable[[]
     make: Built = request.param
     emitter, said = make()
     yield emitter, said
-    emitter.shutdown(10)
+    emitter.shutdown(PATIENCE_SECONDS)
 
 
 def test_every_report_is_taken_and_no_users_data_leaves(built: tuple[Emitter, Callable[[], str]]) -> None:
     emitter, said = built
     for item in REPORTS:
         emitter.emit(item)
-    assert emitter.flush(10)
+    assert emitter.flush(PATIENCE_SECONDS)
     assert "weather" in said()
     assert CANARY not in said()
 
@@ -168,7 +169,7 @@ def test_it_stops_twice_and_takes_calls_afterwards(built: tuple[Emitter, Callabl
     emitter, _ = built
     for _ in range(2):
         emitter.emit(REPORTS[0])
-        emitter.shutdown(10)
+        emitter.shutdown(PATIENCE_SECONDS)
     emitter.emit(REPORTS[0])
     assert isinstance(emitter.flush(0.5), bool)
 
@@ -188,5 +189,5 @@ def test_faulty_one_is_counted_and_costs_the_others_nothing(built: tuple[Emitter
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [Faulty(), emitter])
     worker._emit(REPORTS)  # noqa: SLF001 - as its thread does, with reports that no pipeline makes
     assert worker.counts()["toolcall_eval.failures", ()] == len(REPORTS)
-    assert worker.shutdown(10)
+    assert worker.shutdown(PATIENCE_SECONDS)
     assert "weather" in said()

@@ -20,6 +20,7 @@ from otel_toolcall_eval.emission.attributes import Explain, ExplainValues, event
 from otel_toolcall_eval.emission.events import EventsEmitter
 from otel_toolcall_eval.model.score import Label
 from tests.emission.reports import CANARY, END_UNIX_NS, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, verdict
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -212,7 +213,7 @@ def test_forms_can_be_left_out(logs: bool, spans: bool) -> None:  # noqa: FBT001
     emitter = EventsEmitter(emitted.logger_provider if logs else None, emitted.tracer_provider if spans else None)
     emitter.emit(report(verdict()))
     assert (bool(emitted.logs), bool(emitted.spans)) == (logs, spans)
-    assert emitter.flush(10)
+    assert emitter.flush(PATIENCE_SECONDS)
 
 
 def test_providers_that_do_nothing_will_do() -> None:
@@ -223,8 +224,8 @@ def test_providers_that_do_nothing_will_do() -> None:
 
 
 def test_shutdown_leaves_the_callers_providers_running(emitted: Emitted) -> None:
-    emitted.emitter.shutdown(10)
-    emitted.emitter.shutdown(10)
+    emitted.emitter.shutdown(PATIENCE_SECONDS)
+    emitted.emitter.shutdown(PATIENCE_SECONDS)
     emitted.emitter.emit(report(verdict()))
     assert len(emitted.logs) == len(emitted.spans) == 1
 
@@ -234,5 +235,5 @@ def _no_thread_is_left() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()

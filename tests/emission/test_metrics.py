@@ -39,6 +39,7 @@ from otel_toolcall_eval.wire.decoded import DecodedTraces
 from otel_toolcall_eval.worker import Worker
 from tests.emission.reports import CANARY, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, score, verdict
 from tests.fakes import SECOND_NS, PlainReader, span
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -406,7 +407,7 @@ def test_every_count_of_the_worker_is_known(recorded: Recorded, tmp_path: Path) 
     for name, metric in metrics.items():
         for point in metric.data.data_points:
             assert set(point.attributes or {}) <= instruments[name]
-    assert worker.shutdown(10)
+    assert worker.shutdown(PATIENCE_SECONDS)
     journal.close(delivered=True, ended=True)
 
 
@@ -425,7 +426,7 @@ def test_provider_without_flush_is_flushed_at_once() -> None:
 
 
 def test_shutdown_leaves_the_callers_provider_running(recorded: Recorded) -> None:
-    assert recorded.emitter.flush(10)
+    assert recorded.emitter.flush(PATIENCE_SECONDS)
     recorded.emitter.shutdown(10)
     recorded.emitter.shutdown(10)
     assert sum(recorded.emit(report(verdict())).sums("toolcall_eval.evaluations").values()) == 1

@@ -15,6 +15,7 @@ from otel_toolcall_eval.emission.collection import Collection
 from otel_toolcall_eval.emission.export_plan import INTERVAL, TEMPORALITY, ExportPlan, Temporality
 from otel_toolcall_eval.emission.metrics_export import MetricsExport
 from otel_toolcall_eval.errors import SettingsError
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +73,7 @@ def _export(exporter: Exporter, *, interval_seconds: float = 3600, temporality: 
 def test_metrics_are_exported_at_the_interval_and_instrumentation_keeps_quiet() -> None:
     exporter = Exporter()
     export = _export(exporter, interval_seconds=0.01)
-    assert exporter.came.wait(10)
+    assert exporter.came.wait(PATIENCE_SECONDS)
     assert export.shutdown()
     assert set(exporter.suppressed) == {True}
 

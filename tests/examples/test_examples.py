@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_toolcall_eval import evaluate
 from otel_toolcall_eval.settings.document import read_document
 from otel_toolcall_eval.settings.place import Findings
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,7 @@ def judged(calls: Sequence[tuple[str, dict[str, object], object]]) -> dict[str, 
 def test_the_verdicts_of_an_example_are_those_on_what_its_tools_noted(example: str) -> None:
     python = sys.executable if example == PLAIN else str(FRAMEWORKS_PYTHON)
     command = [python, str(PLAY), str(EXAMPLES / f"{example}.py"), json.dumps(MISBEHAVING)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stderr
     played = json.loads(done.stdout.splitlines()[-1])
 

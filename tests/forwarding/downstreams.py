@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import socket
 import threading
-import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -16,21 +15,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from otel_toolcall_eval.wire.services import GRPC_SERVICES
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from otel_toolcall_eval.wire.replies import Signal
-
-WATCHDOG_SECONDS = 30.0
-
-
-def until(condition: Callable[[], object], what: str = "a condition") -> None:
-    """Wait for a condition, and fail with words if it does not come."""
-    deadline = time.monotonic() + WATCHDOG_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.01)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +57,7 @@ class Behaviour:
         self.got.append(got)
         answer = self.answer_to(got) or (self.answers.popleft() if self.answers else self.always)
         if answer.waits is not None:
-            answer.waits.wait(WATCHDOG_SECONDS)
+            answer.waits.wait(PATIENCE_SECONDS)
         return answer
 
     @property

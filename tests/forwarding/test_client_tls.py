@@ -15,6 +15,7 @@ from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
 from otel_toolcall_eval.wire.replies import Encoding, Signal
 from tests.forwarding.downstreams import Behaviour, grpc_downstream, http_downstream
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -62,7 +63,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def sent(kind: str, port: int, **paths: Path) -> Outcome:
-    downstream = Downstream(endpoint=f"https://127.0.0.1:{port}", timeout_seconds=5.0, **paths)  # type: ignore[arg-type]
+    downstream = Downstream(endpoint=f"https://127.0.0.1:{port}", timeout_seconds=PATIENCE_SECONDS, **paths)  # type: ignore[arg-type]
     client = GrpcClient(downstream) if kind == "grpc" else HttpClient(downstream)
     client.start()
     try:
@@ -103,7 +104,7 @@ def test_files_that_are_replaced_are_used_from_the_next_connection_on(kind: str,
     trustme.CA().cert_pem.write_to_path(str(files["ca_file"]))
     behaviour = Behaviour()
     with serving(kind, behaviour, authority, asks=True) as port:
-        downstream = Downstream(endpoint=f"https://127.0.0.1:{port}", timeout_seconds=5.0, **files)  # type: ignore[arg-type]
+        downstream = Downstream(endpoint=f"https://127.0.0.1:{port}", timeout_seconds=PATIENCE_SECONDS, **files)  # type: ignore[arg-type]
         client: Client = GrpcClient(downstream) if kind == "grpc" else HttpClient(downstream)
         client.start()
         try:

@@ -22,7 +22,9 @@ from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
 from otel_toolcall_eval.sources.tokens import Tokens
 from otel_toolcall_eval.wire.replies import Encoding, Signal, export_reply
+from tests.e2e.ports import held_ports
 from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, grpc_path, http_downstream
+from tests.patience import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +49,7 @@ def parcel(signal: Signal = Signal.TRACES, encoding: Encoding = Encoding.PROTOBU
 
 @contextmanager
 def speaking(kind: str, port: int, **given: object) -> Iterator[Client]:
-    downstream = Downstream(**{"endpoint": f"http://127.0.0.1:{port}", "timeout_seconds": 5.0, **given})  # type: ignore[arg-type]
+    downstream = Downstream(**{"endpoint": f"http://127.0.0.1:{port}", "timeout_seconds": PATIENCE_SECONDS, **given})  # type: ignore[arg-type]
     client = CLIENTS[kind][0](downstream)
     client.start()
     try:
@@ -185,9 +187,7 @@ def test_partial_success_in_json() -> None:
 
 
 def test_nobody_there_is_tried_again(kind: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    with speaking(kind, port) as client:
+    with held_ports(1) as (address,), speaking(kind, 0, endpoint=f"http://{address}") as client:
         assert isinstance(client.send(parcel()), TryAgain)
 
 
@@ -254,28 +254,20 @@ def test_a_downstream_that_does_not_answer_is_cut_off_and_reached_again_afterwar
     with CLIENTS[kind][1](behaviour) as port, speaking(kind, port, timeout_seconds=0.3) as client:
         codes = {client.send(parcel()).code for _ in range(4)}  # type: ignore[union-attr]
         go.set()
-        found = client.send(parcel())
-        for _ in range(50):
-            if found == Delivered():
-                break
-            found = client.send(parcel())
+        wait_for(lambda: client.send(parcel()) == Delivered(), "an answer in time")  # on a busy machine not the first one
     assert codes == {"DEADLINE_EXCEEDED" if kind == "grpc" else "timeout"}
-    assert found == Delivered()
 
 
 def test_closing_cuts_what_is_under_way(kind: str) -> None:
     go = threading.Event()
     behaviour = Behaviour(always=Answer(waits=go))
     found: list[Outcome] = []
-    with CLIENTS[kind][1](behaviour) as port, speaking(kind, port, timeout_seconds=60.0) as client:
+    with CLIENTS[kind][1](behaviour) as port, speaking(kind, port, timeout_seconds=PATIENCE_SECONDS) as client:
         thread = threading.Thread(target=lambda: found.append(client.send(parcel())))
         thread.start()
-        for _ in range(500):
-            if behaviour.got:
-                break
-            threading.Event().wait(0.01)
+        wait_for(lambda: behaviour.got, "the request")
         client.close()
-        thread.join(20)
+        thread.join(PATIENCE_SECONDS)
         go.set()
         assert isinstance(found[0], TryAgain)
         assert client.send(parcel()) == TryAgain(code="closed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -23,7 +22,9 @@ from otel_toolcall_eval.forwarding.forwarder import SENDERS, Forwarder
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
 from otel_toolcall_eval.wire.replies import Encoding, Signal
-from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream, until
+from tests.e2e.ports import held_ports
+from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.wire.otlp_requests import numbered, request_of, requests, to_json
 from tests.wire.test_cut_roots import strange
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     Serve = Callable[..., AbstractContextManager[int]]
 
-STOP_SECONDS = 20.0
 SERVE: dict[str, Serve] = {"grpc": grpc_downstream, "http": http_downstream}
 
 
@@ -42,14 +42,16 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+@pytest.fixture
+def free_port() -> Iterator[int]:
+    """Give a port at which nobody listens but who is told to."""
+    with held_ports(1) as (address,):
+        yield int(address.rpartition(":")[2])
 
 
 @contextmanager
 def forwarding(
-    kind: str, port: int, *, queue_bytes: int = 1 << 20, max_elapsed: float = 300.0, timeout: float = 5.0
+    kind: str, port: int, *, queue_bytes: int = 1 << 20, max_elapsed: float = 300.0, timeout: float = PATIENCE_SECONDS
 ) -> Iterator[Forwarder]:
     downstream = Downstream(endpoint=f"http://user:s3cret@127.0.0.1:{port}", timeout_seconds=timeout)
     client = GrpcClient(downstream) if kind == "grpc" else HttpClient(downstream)
@@ -59,7 +61,8 @@ def forwarding(
         yield made
     finally:
         made.stop(0.0)
-        assert not [thread for thread in threading.enumerate() if thread.name.startswith("otlp-forward")]
+        # The client waits a second for its thread, which may take longer on a busy machine.
+        wait_for(lambda: not any(thread.name.startswith("otlp-forward") for thread in threading.enumerate()), "the end of all threads")
 
 
 def send(made: Forwarder, body: bytes, encoding: Encoding = Encoding.PROTOBUF, signal: Signal = Signal.TRACES) -> None:
@@ -71,24 +74,24 @@ def count(made: Forwarder, name: str, **attributes: str) -> int:
     return made.counts().get(key, 0)
 
 
-def test_nothing_is_lost_when_the_downstream_comes_back(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_lost_when_the_downstream_comes_back(free_port: int, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    port, behaviour = free_port(), Behaviour()
+    port, behaviour = free_port, Behaviour()
     bodies = [f"request {number}".encode() for number in range(60)]
     with forwarding(kind, port) as made:
         for body in bodies[:20]:
             send(made, body)
-        until(lambda: count(made, "retries", signal="traces") >= 2, "failures")
+        wait_for(lambda: count(made, "retries", signal="traces") >= 2, "failures")
         with SERVE[kind](behaviour, port):
-            until(lambda: len(set(behaviour.bodies)) == 20, "the first requests")
+            wait_for(lambda: len(set(behaviour.bodies)) == 20, "the first requests")
         for body in bodies[20:40]:
             send(made, body)
-        until(lambda: any("tried again" in message for message in caplog.messages), "a log line")
+        wait_for(lambda: any("tried again" in message for message in caplog.messages), "a log line")
         with SERVE[kind](behaviour, port):
             for body in bodies[40:]:
                 send(made, body)
-            until(lambda: count(made, "requests", result="delivered", signal="traces") == 60, "all requests")
-            assert made.stop(STOP_SECONDS)
+            wait_for(lambda: count(made, "requests", result="delivered", signal="traces") == 60, "all requests")
+            assert made.stop(PATIENCE_SECONDS)
     assert sorted(set(behaviour.bodies)) == sorted(bodies)
     assert count(made, "queue") == 0
     told = [message for message in caplog.messages if "tried again" in message]
@@ -97,8 +100,10 @@ def test_nothing_is_lost_when_the_downstream_comes_back(kind: str, caplog: pytes
     assert "the downstream takes requests again" in caplog.messages
 
 
-def test_a_full_queue_turns_senders_away_and_takes_them_again_without_a_restart(kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    port, behaviour = free_port(), Behaviour()
+def test_a_full_queue_turns_senders_away_and_takes_them_again_without_a_restart(
+    free_port: int, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    port, behaviour = free_port, Behaviour()
     with forwarding(kind, port, queue_bytes=10_000) as made:
         taken = 6  # with what each takes beside its body
         for _ in range(taken):
@@ -107,9 +112,9 @@ def test_a_full_queue_turns_senders_away_and_takes_them_again_without_a_restart(
             send(made, b"x" * 1000)
         assert made.is_full
         with SERVE[kind](behaviour, port):
-            until(lambda: not made.is_full, "room")
+            wait_for(lambda: not made.is_full, "room")
             send(made, b"y" * 1000)
-            until(lambda: count(made, "requests", result="delivered", signal="traces") == taken + 1, "all requests")
+            wait_for(lambda: count(made, "requests", result="delivered", signal="traces") == taken + 1, "all requests")
     assert [message for message in caplog.messages if "is full" in message] == [
         "the queue of requests to pass on is full; senders are asked to wait"
     ]
@@ -119,13 +124,13 @@ def test_a_slow_downstream_does_not_stop_the_others_and_memory_is_bounded(kind: 
     go = threading.Event()
     behaviour = Behaviour()
     behaviour.answers.extend([Answer(waits=go)] * (SENDERS - 1))
-    with SERVE[kind](behaviour) as port, forwarding(kind, port, queue_bytes=100_000, timeout=60.0) as made:
+    with SERVE[kind](behaviour) as port, forwarding(kind, port, queue_bytes=100_000) as made:
         for number in range(SENDERS - 1 + 20):
             send(made, b"%d" % number)
-        until(lambda: count(made, "requests", result="delivered", signal="traces") == 20, "the others")
+        wait_for(lambda: count(made, "requests", result="delivered", signal="traces") == 20, "the others")
         assert count(made, "queue") <= 100_000
         go.set()
-        until(lambda: count(made, "requests", result="delivered", signal="traces") == SENDERS - 1 + 20, "the slow ones")
+        wait_for(lambda: count(made, "requests", result="delivered", signal="traces") == SENDERS - 1 + 20, "the slow ones")
 
 
 def test_a_poison_request_is_given_up_and_the_others_pass(kind: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -135,8 +140,8 @@ def test_a_poison_request_is_given_up_and_the_others_pass(kind: str, caplog: pyt
         send(made, b"poison")
         for number in range(20):
             send(made, b"%d" % number)
-        until(lambda: count(made, "requests", result="delivered", signal="traces") == 20, "the others")
-        until(lambda: count(made, "requests", result="expired", signal="traces") == 1, "the end of the poison")
+        wait_for(lambda: count(made, "requests", result="delivered", signal="traces") == 20, "the others")
+        wait_for(lambda: count(made, "requests", result="expired", signal="traces") == 1, "the end of the poison")
         assert count(made, "queue") == 0
     assert "requests are dropped that were tried for forward.max_elapsed" in caplog.messages
 
@@ -148,8 +153,8 @@ def test_refusals_and_partial_success_are_counted_and_told_once(kind: str, caplo
     with SERVE[kind](behaviour) as port, forwarding(kind, port) as made:
         for number in range(5):
             send(made, b"secret %d" % number)
-            until(lambda: count(made, "queue") == 0, "an answer")  # one after the other
-        assert made.stop(STOP_SECONDS)
+            wait_for(lambda: count(made, "queue") == 0, "an answer")  # one after the other
+        assert made.stop(PATIENCE_SECONDS)
         assert count(made, "requests", result="refused", signal="traces") == 2
         assert count(made, "requests", result="delivered", signal="traces") == 3
         assert count(made, "rejected", signal="traces") == 9
@@ -157,8 +162,8 @@ def test_refusals_and_partial_success_are_counted_and_told_once(kind: str, caplo
     assert "secret" not in caplog.text
 
 
-def test_what_can_not_be_sent_before_the_end_is_counted_and_told(kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    with forwarding(kind, free_port()) as made:
+def test_what_can_not_be_sent_before_the_end_is_counted_and_told(free_port: int, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    with forwarding(kind, free_port) as made:
         for number in range(7):
             send(made, b"%d" % number)
         assert not made.stop(0.3)
@@ -175,7 +180,7 @@ def test_the_end_waits_for_what_is_under_way(kind: str) -> None:
     with SERVE[kind](behaviour) as port, forwarding(kind, port) as made:
         for number in range(50):
             send(made, b"%d" % number)
-        assert made.stop(STOP_SECONDS)
+        assert made.stop(PATIENCE_SECONDS)
     assert len(behaviour.bodies) == 50
 
 
@@ -191,7 +196,7 @@ def test_any_message_goes_on_byte_for_byte(
     for body, encoding in bodies:
         before = len(behaviour.got)
         send(made, body, encoding, signal)
-        until(lambda: len(behaviour.got) > before, "the request")  # noqa: B023 - waited for within this turn
+        wait_for(lambda: len(behaviour.got) > before, "the request")  # noqa: B023 - waited for within this turn
         assert behaviour.got[before].body == body
         assert signal.name.lower() in behaviour.got[before].path.lower() or kind == "grpc"
 
@@ -210,7 +215,7 @@ def test_json_is_transcoded_for_grpc_and_refused_if_that_fails() -> None:
         send(made, to_json(request), Encoding.JSON)
         with pytest.raises(DecodeError, match="links"):
             made.reserve(b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"links":5}]}]}]}', Encoding.JSON, Signal.TRACES)
-        assert made.stop(STOP_SECONDS)
+        assert made.stop(PATIENCE_SECONDS)
         assert count(made, "queue") == 0
     again = ExportTraceServiceRequest.FromString(behaviour.bodies[0])
     assert again.resource_spans[0].scope_spans[0].spans[0].span_id == (1).to_bytes(8)
@@ -251,7 +256,7 @@ def test_senders_outlive_a_fault_and_keep_instrumentation_quiet() -> None:
     passage = made.reserve(b"y", Encoding.PROTOBUF, Signal.LOGS)
     passage.cancel()
     send(made, b"")  # nothing is sent of nothing
-    assert made.stop(STOP_SECONDS)
+    assert made.stop(PATIENCE_SECONDS)
     assert client.quiet == [True, True]
     assert len(delays) == 1
     assert not made.alive

@@ -12,6 +12,7 @@ from otel_toolcall_eval.model.trace import Doubt
 from tests.fakes import span
 from tests.journal.lives import Life, copy_of, next_life
 from tests.journal.test_replay import labels, tool
+from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import get, running_sidecar, send_json
 from tests.test_sidecar import CRITERIA, otlp, otlp_span
 
@@ -142,7 +143,7 @@ def test_a11_corrupt_file_is_moved_aside_and_the_sidecar_starts_and_is_healthy(t
         sidecar.until_ready()
         assert get(sidecar.http, "/livez") == (200, b"ok\n")
         send_json(sidecar.http, otlp(otlp_span(77, 1)))
-        assert sidecar.verdicts.get(timeout=30)["label"] == "pass"
+        assert sidecar.verdicts.get(timeout=PATIENCE_SECONDS)["label"] == "pass"
         page = get(sidecar.http, "/metrics")[1].decode()
         assert sidecar.terminate() == 0
     assert left.with_name(f"{left.name}.corrupt-1").read_bytes() == bytes(data)

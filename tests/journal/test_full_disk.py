@@ -15,6 +15,7 @@ import pytest
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped] # it has no types
 
 from tests.journal.test_kills import POLICY, Senders, judged_once, requests_of
+from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import get, metric_sums, running_sidecar
 from tests.sources.receivers import PROTOBUF, TRACES, ask
 
@@ -123,7 +124,7 @@ def _is_refused_as_promised(sidecar: RunningSidecar) -> None:
     reply = ask(int(sidecar.http.rpartition(":")[2]), "POST", "/v1/traces", body, Content_Type=PROTOBUF)
     assert (reply.status, reply.headers["Retry-After"]) == (503, "1")
     with grpc.insecure_channel(sidecar.grpc) as channel, pytest.raises(grpc.RpcError) as refused:
-        channel.unary_unary(TRACES, None, None)(body, timeout=10)
+        channel.unary_unary(TRACES, None, None)(body, timeout=PATIENCE_SECONDS)
     trailers = {each.key: each.value for each in refused.value.trailing_metadata()}
     assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
     assert RetryInfo.FromString(trailers["google.rpc.retryinfo-bin"]).retry_delay.seconds == 1

@@ -17,6 +17,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import RunningSidecar, post, running_sidecar
 from tests.sources.receivers import TRACES
 
@@ -103,7 +104,7 @@ class Senders:
             return False
         with grpc.insecure_channel(sidecar.grpc) as channel:
             try:
-                channel.unary_unary(TRACES, None, None)(body, timeout=10)
+                channel.unary_unary(TRACES, None, None)(body, timeout=PATIENCE_SECONDS)
             except grpc.RpcError:
                 return False
         return True

@@ -23,6 +23,7 @@ from otel_toolcall_eval.processes.news import NewsSender
 from otel_toolcall_eval.status.recent import Recent
 from otel_toolcall_eval.worker import Worker
 from tests.fakes import ListEmitter, ManualClock, PlainReader
+from tests.patience import PATIENCE_SECONDS
 from tests.status.rows import TELL
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.processes.channel import Frame
 
     Reload = Callable[[Sequence[tuple[str, str]]], bool]
-
-TIMEOUT_SECONDS = 30.0
 
 
 class ThreadAsProcess:
@@ -111,5 +110,5 @@ def crew_of(
     finally:
         crew.abandon()
         for one in played:
-            one.worker.shutdown(TIMEOUT_SECONDS)
+            one.worker.shutdown(PATIENCE_SECONDS)
             one.channel.close()

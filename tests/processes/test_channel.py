@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.processes.channel import Channel, Frame, Kind, packed, pair
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TIMEOUT_SECONDS = 30.0
 LARGE = bytes(range(256)) * 20_000  # 5 MB: far more than a socket holds
 
 
@@ -47,7 +47,7 @@ def test_what_the_socket_does_not_take_is_sent_later_in_order_and_nobody_waits(e
         one.send(Kind.LOGS, number, b"small")
     assert not one.flush(0.01)
     found = [other.receive() for _ in range(20)]
-    assert one.flush(TIMEOUT_SECONDS)
+    assert one.flush(PATIENCE_SECONDS)
     assert [frame and (frame.kind, frame.number, len(frame.content)) for frame in found] == [
         (kind, number, size) for number in range(10) for kind, size in ((Kind.SPANS, len(LARGE)), (Kind.LOGS, 5))
     ]
@@ -69,7 +69,7 @@ def test_many_threads_may_send(ends: tuple[Channel, Channel]) -> None:
         thread.start()
     found = [other.receive() for _ in range(160)]
     for thread in threads:
-        thread.join(TIMEOUT_SECONDS)
+        thread.join(PATIENCE_SECONDS)
     assert all(frame and frame.content == bytes([frame.number]) * 50_000 for frame in found)
 
 
@@ -79,7 +79,7 @@ def test_who_waits_for_a_frame_hears_of_the_end_from_either_side(ends: tuple[Cha
     waiting = threading.Thread(target=lambda: heard.append(ends[0].receive()))
     waiting.start()
     ends[closed].close()
-    waiting.join(TIMEOUT_SECONDS)
+    waiting.join(PATIENCE_SECONDS)
     assert heard == [None]
     assert ends[0].receive() is None
 
@@ -96,9 +96,9 @@ def test_sending_to_who_is_gone_does_nothing(ends: tuple[Channel, Channel], cont
     one, other = ends
     one.send(Kind.SPANS, 0, LARGE)  # its thread is in the midst of it
     other.close()
-    assert one.flush(TIMEOUT_SECONDS)
+    assert one.flush(PATIENCE_SECONDS)
     one.send(Kind.SPANS, 1, content)
-    assert one.flush(TIMEOUT_SECONDS)
+    assert one.flush(PATIENCE_SECONDS)
     one.close()
     one.close()
     one.send(Kind.SPANS, 2, content)
@@ -108,4 +108,4 @@ def test_who_is_gone_is_noticed_by_a_frame_that_would_fit(ends: tuple[Channel, C
     one, other = ends
     other.close()
     one.send(Kind.SPANS, 1, b"small")
-    assert one.flush(TIMEOUT_SECONDS)
+    assert one.flush(PATIENCE_SECONDS)

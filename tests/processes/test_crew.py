@@ -19,7 +19,8 @@ from otel_toolcall_eval.processes.crew import Crew, DividedError
 from otel_toolcall_eval.processes.link import Link, Taken
 from otel_toolcall_eval.wire.shares import Share, part_of, share_spans
 from tests.fakes import SECOND_NS
-from tests.processes.crews import TIMEOUT_SECONDS, ThreadAsProcess, crew_of
+from tests.patience import PATIENCE_SECONDS
+from tests.processes.crews import ThreadAsProcess, crew_of
 from tests.wire.test_shares import IDS, request_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ CRITERIA = (CriteriaSet(name="refunds", checks=(), version="1", selector=Selecto
 
 def send(crew: Crew, body: bytes = SPREAD, *, may_shed: bool = False) -> Sequence[Taken]:
     taken, _ = crew.offer(Kind.SPANS, share_spans(body, len(crew.links)), transport="grpc", may_shed=may_shed)
-    return taken.result(TIMEOUT_SECONDS)
+    return taken.result(PATIENCE_SECONDS)
 
 
 def decided(crew: Crew) -> int:
@@ -47,10 +48,10 @@ def decided(crew: Crew) -> int:
 def judge(played: Sequence[Played]) -> list[bytes]:
     """Let time pass, and return the traces that were judged."""
     for one in played:
-        assert one.worker.flush(TIMEOUT_SECONDS)
+        assert one.worker.flush(PATIENCE_SECONDS)
         one.clock.ns = 1_000 * SECOND_NS
         one.worker.look()
-        assert one.worker.flush(TIMEOUT_SECONDS)
+        assert one.worker.flush(PATIENCE_SECONDS)
     return sorted(report.trace_id for one in played for report in one.emitter.reports)
 
 
@@ -65,7 +66,7 @@ def test_each_trace_is_judged_once_by_the_one_that_it_belongs_to_and_all_count_a
         assert decided(crew) == len(IDS)
         assert crew.alive
         assert crew.problems() == []
-        assert crew.shutdown(TIMEOUT_SECONDS)
+        assert crew.shutdown(PATIENCE_SECONDS)
         assert crew.counts()["toolcall_eval.spans.received", GRPC] == len(IDS)  # what they told last
         assert decided(crew) == len(IDS)
         assert crew.problems() == ["worker"]
@@ -75,7 +76,7 @@ def test_what_is_open_is_judged_at_the_end() -> None:
     with crew_of(2) as (crew, played):
         crew.start()
         send(crew)
-        assert crew.shutdown(TIMEOUT_SECONDS)
+        assert crew.shutdown(PATIENCE_SECONDS)
         assert sorted(report.trace_id for one in played for report in one.emitter.reports) == IDS
         with pytest.raises(OverloadedError, match="stopping"):
             send(crew)
@@ -90,8 +91,8 @@ def test_what_waits_is_told_of_all() -> None:
         crew.start()
         send(crew)
         for one in played:
-            assert one.worker.flush(TIMEOUT_SECONDS)
-        waiting = crew.waiting(limit=10, timeout_seconds=TIMEOUT_SECONDS)
+            assert one.worker.flush(PATIENCE_SECONDS)
+        waiting = crew.waiting(limit=10, timeout_seconds=PATIENCE_SECONDS)
         assert (waiting.open_traces, len(waiting.open), waiting.decided) == (len(IDS), 10, ())
         assert {trace.trace_id for trace in waiting.open} <= set(IDS)
 
@@ -101,7 +102,7 @@ def test_a_trace_is_bound_where_it_is_judged() -> None:
         crew.start()
         send(crew)
         crew.bind(IDS[0], Bound(names=("no-such",)))
-        crew.waiting(limit=1, timeout_seconds=TIMEOUT_SECONDS)  # so the binding, which was sent before, is there
+        crew.waiting(limit=1, timeout_seconds=PATIENCE_SECONDS)  # so the binding, which was sent before, is there
         judge(played)
         asked = {report.trace_id: report.unknown_criteria for one in played for report in one.emitter.reports}
         assert {trace_id for trace_id, names_ in asked.items() if names_ == ("no-such",)} == {IDS[0]}
@@ -116,9 +117,9 @@ def test_spans_that_can_not_be_used_and_bytes_that_are_none_are_told() -> None:
         assert rejected == {"trace_id": 1}
         broken, _seconds = crew.offer(Kind.SPANS, {0: Share(body=b"\x0a\x7f", items=1)}, transport="grpc", may_shed=False)
         with pytest.raises(DecodeError, match="trace request"):
-            broken.result(TIMEOUT_SECONDS)
+            broken.result(PATIENCE_SECONDS)
         logs, _seconds = crew.offer(Kind.LOGS, {1: Share(body=b"{}", items=1)}, transport="http/json", may_shed=False)
-        assert [one.judged for one in logs.result(TIMEOUT_SECONDS)] == [True]
+        assert [one.judged for one in logs.result(PATIENCE_SECONDS)] == [True]
         assert crew.offer(Kind.SPANS, {}, transport="grpc", may_shed=False)[0].result(0) == ()
 
 
@@ -148,7 +149,7 @@ def test_who_is_behind_is_sent_no_more_than_its_bound_and_what_may_be_shed_is_no
         gate = threading.Event()
         played[0].member._answering.submit(gate.wait)  # noqa: SLF001 - questions wait; requests do not
         offer = played[0].worker.offer
-        played[0].worker.offer = lambda *given, **named: (gate.wait(TIMEOUT_SECONDS), offer(*given, **named))[1]  # type: ignore[method-assign]
+        played[0].worker.offer = lambda *given, **named: (gate.wait(PATIENCE_SECONDS), offer(*given, **named))[1]  # type: ignore[method-assign]
         first, _ = crew.offer(Kind.SPANS, shares, transport="grpc", may_shed=False)  # larger ones than the bound fit into an empty one
         with pytest.raises(OverloadedError, match="the queue of spans to judge is full"):
             crew.offer(Kind.SPANS, shares, transport="grpc", may_shed=False)
@@ -157,9 +158,9 @@ def test_who_is_behind_is_sent_no_more_than_its_bound_and_what_may_be_shed_is_no
         with pytest.raises(OverloadedError, match="is full"):
             crew.shed({0: Shed(transport="grpc", trace_ids={*IDS, *(bytes([number]) * 16 for number in range(1, 99))}, spans=3)})
         gate.set()
-        assert [one.judged for one in first.result(TIMEOUT_SECONDS)] == [True]
-        assert [one.judged for one in noted.result(TIMEOUT_SECONDS)] == [False]
-        assert played[0].worker.flush(TIMEOUT_SECONDS)
+        assert [one.judged for one in first.result(PATIENCE_SECONDS)] == [True]
+        assert [one.judged for one in noted.result(PATIENCE_SECONDS)] == [False]
+        assert played[0].worker.flush(PATIENCE_SECONDS)
         assert crew.counts()["toolcall_eval.spans.shed", GRPC] == 3
 
 
@@ -170,10 +171,10 @@ def test_what_a_member_has_no_room_for_is_refused_or_shed_there() -> None:
             send(crew)
         assert not send(crew, may_shed=True)[0].judged
         logs, _ = crew.offer(Kind.LOGS, {0: Share(body=b"", items=0)}, transport="grpc", may_shed=True)
-        assert not logs.result(TIMEOUT_SECONDS)[0].judged
+        assert not logs.result(PATIENCE_SECONDS)[0].judged
         played[0].worker._queue.stop()  # noqa: SLF001 - as at its end, when not even notes are taken
         with pytest.raises(OverloadedError, match="too many traces are shed"):
-            crew.shed({0: Shed(transport="grpc", trace_ids={IDS[0]}, spans=1)}).result(TIMEOUT_SECONDS)
+            crew.shed({0: Shed(transport="grpc", trace_ids={IDS[0]}, spans=1)}).result(PATIENCE_SECONDS)
         crew.bind(IDS[0], Bound(names=("a",)))  # says so in the log of that process; nobody waits for it
         crew.counts()
 
@@ -221,12 +222,12 @@ def test_a_member_that_ends_by_itself_is_noticed_and_what_it_had_is_refused(capl
     with crew_of(2) as (crew, played):
         crew.on_lost = lost.set
         gate = threading.Event()
-        played[0].worker.offer = lambda *_, **__: gate.wait(TIMEOUT_SECONDS)  # type: ignore[method-assign,assignment] # never answers
+        played[0].worker.offer = lambda *_, **__: gate.wait(PATIENCE_SECONDS)  # type: ignore[method-assign,assignment] # never answers
         taken, _ = crew.offer(Kind.SPANS, share_spans(SPREAD, 2), transport="grpc", may_shed=False)
         played[0].channel.close()
-        assert lost.wait(TIMEOUT_SECONDS)
+        assert lost.wait(PATIENCE_SECONDS)
         with pytest.raises(OverloadedError, match="has ended"):
-            taken.result(TIMEOUT_SECONDS)
+            taken.result(PATIENCE_SECONDS)
         assert not crew.alive
         assert "ended by itself" in caplog.text
         with pytest.raises(OverloadedError):
@@ -240,7 +241,7 @@ def test_a_member_that_ends_by_itself_is_noticed_and_what_it_had_is_refused(capl
 def test_a_sender_that_no_longer_waits_harms_nobody() -> None:
     with crew_of(1) as (crew, played):
         gate, offer = threading.Event(), played[0].worker.offer
-        played[0].worker.offer = lambda *given, **named: (gate.wait(TIMEOUT_SECONDS), offer(*given, **named))[1]  # type: ignore[method-assign]
+        played[0].worker.offer = lambda *given, **named: (gate.wait(PATIENCE_SECONDS), offer(*given, **named))[1]  # type: ignore[method-assign]
         taken, _ = crew.offer(Kind.SPANS, share_spans(SPREAD, 1), transport="grpc", may_shed=False)
         taken.cancel()
         gate.set()
@@ -256,7 +257,7 @@ def started(answer: object) -> Crew:
     def run() -> None:
         if answer is not None:
             channel.send(Kind.READY, 0, packed(answer))
-            channel.flush(TIMEOUT_SECONDS)
+            channel.flush(PATIENCE_SECONDS)
         channel.close()
 
     crew = Crew([Link(Channel(ours), ThreadAsProcess(run), 0, limit_bytes=1)], criteria=())
@@ -281,7 +282,7 @@ def test_a_member_that_ends_before_it_is_built_is_an_error() -> None:
 def test_a_process_that_does_not_end_is_killed() -> None:
     ours, theirs = pair()
     never = threading.Event()
-    process = ThreadAsProcess(lambda: never.wait(TIMEOUT_SECONDS))
+    process = ThreadAsProcess(lambda: never.wait(PATIENCE_SECONDS))
     link = Link(Channel(ours), process, 0, limit_bytes=1)
     link.hang_up()
     link.end(0.05)
@@ -300,7 +301,7 @@ def test_news_reach_who_listens() -> None:
 
     with crew_of(1, on_news=hear) as (_, played):
         played[0].channel.send(Kind.LINE, 0, packed("a line\n"))
-        assert came.wait(TIMEOUT_SECONDS)
+        assert came.wait(PATIENCE_SECONDS)
     assert [(frame.kind, frame.value()) for frame in heard] == [(Kind.LINE, "a line\n")]
 
 
@@ -316,7 +317,7 @@ def test_a_member_that_says_what_nobody_understands_is_as_good_as_gone(caplog: p
     with crew_of(1) as (crew, played):
         crew.on_lost = lost.set
         played[0].channel.send(Kind.ANSWER, 999, packed(None))
-        assert lost.wait(TIMEOUT_SECONDS)
+        assert lost.wait(PATIENCE_SECONDS)
         assert not crew.alive
     assert "can't be understood" in caplog.text
 
@@ -327,9 +328,9 @@ def test_a_member_that_can_not_judge_any_more_ends() -> None:
         crew.on_lost = lost.set
         crew.start()
         assert crew.problems() == []
-        played[0].worker.shutdown(TIMEOUT_SECONDS)  # as if its thread had died
+        played[0].worker.shutdown(PATIENCE_SECONDS)  # as if its thread had died
         crew.links[0].order(Kind.START)
-        assert lost.wait(TIMEOUT_SECONDS)
+        assert lost.wait(PATIENCE_SECONDS)
 
 
 def test_one_that_does_not_answer_is_sent_nothing_and_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +339,7 @@ def test_one_that_does_not_answer_is_sent_nothing_and_keeps_nobody_waiting(monke
         send(crew)
         counted = crew.counts()
         gate, offer = threading.Event(), played[0].worker.offer
-        played[0].worker.offer = lambda *given, **named: (gate.wait(TIMEOUT_SECONDS), offer(*given, **named))[1]  # type: ignore[method-assign]
+        played[0].worker.offer = lambda *given, **named: (gate.wait(PATIENCE_SECONDS), offer(*given, **named))[1]  # type: ignore[method-assign]
         taken, _ = crew.offer(Kind.SPANS, share_spans(SPREAD, 1), transport="grpc", may_shed=False)
         assert not taken.done()
         threading.Event().wait(0.1)
@@ -347,5 +348,5 @@ def test_one_that_does_not_answer_is_sent_nothing_and_keeps_nobody_waiting(monke
         assert crew.counts().keys() >= counted.keys()  # what it told last
         assert crew.problems() == ["worker"]
         gate.set()
-        assert taken.result(TIMEOUT_SECONDS)[0].judged
+        assert taken.result(PATIENCE_SECONDS)[0].judged
         send(crew)

@@ -9,8 +9,8 @@ import pytest
 from otel_toolcall_eval.emission.console import ConsoleEmitter
 from otel_toolcall_eval.processes import news
 from otel_toolcall_eval.processes.news import LINES_AHEAD, NewsDesk
-from tests.e2e.processes import until
-from tests.processes.crews import TIMEOUT_SECONDS, crew_of
+from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.processes.crews import crew_of
 
 
 def test_lines_are_written_in_order_and_a_fault_of_one_costs_that_one() -> None:
@@ -26,15 +26,15 @@ def test_lines_are_written_in_order_and_a_fault_of_one_costs_that_one() -> None:
         for number in range(2 * LINES_AHEAD):
             played[0].news.line(str(number))
         assert crew.problems() == ["worker"]  # so all lines have come
-        assert desk.settle(TIMEOUT_SECONDS)
+        assert desk.settle(PATIENCE_SECONDS)
         assert written == [str(number) for number in range(2 * LINES_AHEAD) if number != 1]
         assert desk.counts() == {("toolcall_eval.failures", ()): 1}
-    assert desk.close(TIMEOUT_SECONDS)
+    assert desk.close(PATIENCE_SECONDS)
 
 
 def test_who_tells_waits_while_nothing_is_written_and_answers_do_not() -> None:
     gate = threading.Event()
-    desk = NewsDesk(console=ConsoleEmitter(lambda _: gate.wait(TIMEOUT_SECONDS)), remember=None)
+    desk = NewsDesk(console=ConsoleEmitter(lambda _: gate.wait(PATIENCE_SECONDS)), remember=None)
     with crew_of(1, on_news=desk.take) as (crew, played):
         told: list[int] = []
 
@@ -45,14 +45,14 @@ def test_who_tells_waits_while_nothing_is_written_and_answers_do_not() -> None:
 
         telling = threading.Thread(target=tell)
         telling.start()
-        until(lambda: len(told) == LINES_AHEAD, "lines as far ahead as may be")
+        wait_for(lambda: len(told) == LINES_AHEAD, "lines as far ahead as may be")
         assert crew.problems() == ["worker"]
         assert not desk.settle(0.05)
         assert not desk.close(0.05)
         gate.set()
-        telling.join(TIMEOUT_SECONDS)
+        telling.join(PATIENCE_SECONDS)
         assert len(told) == LINES_AHEAD + 2
-    assert desk.close(TIMEOUT_SECONDS)
+    assert desk.close(PATIENCE_SECONDS)
 
 
 def test_what_nobody_wants_is_passed_over() -> None:
@@ -62,8 +62,8 @@ def test_what_nobody_wants_is_passed_over() -> None:
             played[0].news.line("a line")
         played[0].news.add([], now_unix_ns=0)
         played[0].news.close()
-        assert desk.settle(TIMEOUT_SECONDS)
-    assert desk.close(TIMEOUT_SECONDS)
+        assert desk.settle(PATIENCE_SECONDS)
+    assert desk.close(PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("outcome", [True, False])
@@ -72,7 +72,7 @@ def test_metrics_are_exported_by_who_has_them(outcome: bool) -> None:  # noqa: F
     desk.flush_metrics = lambda: outcome
     with crew_of(1, on_news=desk.take) as (_, played):
         assert played[0].news.flush_metrics() is outcome
-    assert desk.close(TIMEOUT_SECONDS)
+    assert desk.close(PATIENCE_SECONDS)
 
 
 def test_an_export_that_fails_or_takes_too_long_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_an_export_that_fails_or_takes_too_long_is_none(monkeypatch: pytest.Monk
 
     def hang() -> bool:
         asked.set()
-        return gate.wait(TIMEOUT_SECONDS)
+        return gate.wait(PATIENCE_SECONDS)
 
     desk = NewsDesk(console=None, remember=None)
     with crew_of(1, on_news=desk.take) as (_, played):
@@ -93,11 +93,11 @@ def test_an_export_that_fails_or_takes_too_long_is_none(monkeypatch: pytest.Monk
         monkeypatch.setattr(news, "FLUSH_SECONDS", 0.05)
         desk.flush_metrics = hang
         assert not played[0].news.flush_metrics()
-        assert asked.wait(TIMEOUT_SECONDS)
+        assert asked.wait(PATIENCE_SECONDS)
         gate.set()
         monkeypatch.undo()
         desk.flush_metrics = lambda: False
         assert not played[0].news.flush_metrics()  # the late answer to the one before was yes
         desk.flush_metrics = lambda: True
         assert played[0].news.flush_metrics()
-    assert desk.close(TIMEOUT_SECONDS)
+    assert desk.close(PATIENCE_SECONDS)

@@ -23,7 +23,8 @@ from otel_toolcall_eval.status.history import History
 from otel_toolcall_eval.status.recent import Seen
 from otel_toolcall_eval.status.store import Store
 from otel_toolcall_eval.wire.shares import share_spans
-from tests.processes.crews import TIMEOUT_SECONDS, crew_of
+from tests.patience import PATIENCE_SECONDS
+from tests.processes.crews import crew_of
 from tests.processes.test_crew import SPREAD, send
 from tests.status.rows import judged, trace_id
 
@@ -50,7 +51,7 @@ def test_rows_of_all_are_in_one_store_and_what_all_have_seen_is_told_together() 
         crew.abandon()
         recent.settle()
         assert recent.seen == Seen(passing=2, others=2, unbound=2)  # as it was told last
-    assert desk.close(TIMEOUT_SECONDS)
+    assert desk.close(PATIENCE_SECONDS)
 
 
 def test_a_cell_that_is_shown_stays_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,10 +86,10 @@ def test_a_request_is_answered_when_it_is_in_the_journal_of_its_process(tmp_path
         assert crew.problems() == ["worker", "journal"]  # it is not taken up yet
         assert not taken.done()
         crew.start()
-        assert taken.result(TIMEOUT_SECONDS)[0].judged
+        assert taken.result(PATIENCE_SECONDS)[0].judged
         monkeypatch.setattr(journal, "_insert", lambda *_: False)  # as if the disk were full
         monkeypatch.setattr(journal, "has_problem", lambda: True)
         with pytest.raises(OverloadedError, match="can't be written"):
             send(crew)
         assert "journal" in crew.problems()
-        crew.shutdown(TIMEOUT_SECONDS)
+        crew.shutdown(PATIENCE_SECONDS)

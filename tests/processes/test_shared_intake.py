@@ -11,10 +11,10 @@ from otel_toolcall_eval.errors import DecodeError, OverloadedError, TooLargeErro
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.processes.shared_intake import SharedIntake
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
-from otel_toolcall_eval.sources.receipt import wait_for
+from otel_toolcall_eval.sources.receipt import wait_for as wait_for_receipt
 from otel_toolcall_eval.wire.replies import Encoding, Signal
-from tests.e2e.processes import until
 from tests.fakes import PlainReader
+from tests.patience import wait_for
 from tests.processes.crews import crew_of
 from tests.wire.otlp_requests import to_json
 from tests.wire.test_shares import IDS, request_of
@@ -39,7 +39,7 @@ class Forwarding:
 
     def expect(self, *fates: str) -> None:
         """Wait for these: a request is passed on a moment after it is answered."""
-        until(lambda: len(self.fates) >= len(fates), "what becomes of requests")
+        wait_for(lambda: len(self.fates) >= len(fates), "what becomes of requests")
         assert tuple(self.fates) == fates
 
     def reserve(self, body: bytes, encoding: Encoding, signal: Signal, spans: Iterable[Span] = ()) -> Passage:
@@ -57,7 +57,7 @@ def answer(intake: Intake, body: bytes, encoding: Encoding = Encoding.PROTOBUF, 
     reply, receipt = intake.take(body, encoding, signal, transport="http/json" if encoding is Encoding.JSON else "grpc")
     if receipt is None:
         return reply
-    wait_for(receipt, "grpc")
+    wait_for_receipt(receipt, "grpc")
     return reply if receipt.reply is None else receipt.reply()
 
 

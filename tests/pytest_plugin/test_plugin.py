@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -69,7 +71,7 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
-    return suite.runpytest_subprocess(*options, timeout=120)
+    return suite.runpytest_subprocess(*options, timeout=PATIENCE_SECONDS)
 
 
 def test_it_serves_functions_classes_unittest_asyncio_anyio_and_parallel_workers(suite: pytest.Pytester) -> None:
@@ -398,5 +400,5 @@ def test_whoever_does_not_use_it_pays_for_one_module(suite: pytest.Pytester) -> 
 def test_pytest_does_not_warn_where_the_package_was_imported_before(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(tool_calls):\n    assert len(tool_calls) == 0\n", encoding="utf-8")
     code = "import sys, pytest, otel_toolcall_eval.processor; sys.exit(pytest.main(['-q', '-W', 'error', '-p', 'no:asyncio']))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr

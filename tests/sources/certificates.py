@@ -13,6 +13,7 @@ import trustme
 
 from otel_toolcall_eval.sources.server_tls import ServerTls
 from otel_toolcall_eval.sources.tokens import Tokens
+from tests.patience import PATIENCE_SECONDS
 from tests.sources.receivers import PROTOBUF, TRACES, Called, Reply
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Client:
         with self.channel(port) as channel:
             export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method, None, None)
             try:
-                body, ended = export.with_call(message, timeout=30, metadata=self.headers)
+                body, ended = export.with_call(message, timeout=PATIENCE_SECONDS, metadata=self.headers)
             except grpc.RpcError as error:
                 trailers = {each.key: each.value for each in error.trailing_metadata() or ()}
                 return Called(code=error.code().name, details=error.details() or "", body=b"", trailers=trailers)
@@ -127,9 +128,9 @@ class Client:
     def ask(self, port: int, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
         """Send one HTTP request; raises OSError if there is no connection."""
         connection = (
-            http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
             if self.trusts is None
-            else http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=self.context())
+            else http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS, context=self.context())
         )
         sent = {**{name.replace("_", "-"): value for name, value in headers.items()}, **dict(self.headers)}
         try:

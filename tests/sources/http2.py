@@ -6,6 +6,7 @@ import socket
 import struct
 from typing import TYPE_CHECKING, BinaryIO
 
+from tests.patience import PATIENCE_SECONDS
 from tests.sources.receivers import TRACES
 
 if TYPE_CHECKING:
@@ -39,6 +40,6 @@ def begun_call(method: str = TRACES, *, stream: int = 1, more: bytes = b"") -> b
 
 def connected(port: int) -> socket.socket:
     """Return a connection that has said hello."""
-    connection = socket.create_connection(("127.0.0.1", port), timeout=20)
+    connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
     connection.sendall(HELLO)
     return connection

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -15,9 +14,10 @@ from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
+from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from otel_toolcall_eval.sources.http_pages import PageSource, Site
     from otel_toolcall_eval.sources.server_tls import ServerTls
@@ -30,15 +30,6 @@ METRICS = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 LOGS = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
-
-
-def wait_for(condition: Callable[[], bool], *, seconds: int = 30) -> None:
-    """Wait until a condition holds; threads of libraries end a little after we are told so."""
-    for _ in range(100 * seconds):
-        if condition():
-            return
-        threading.Event().wait(0.01)
-    assert condition()
 
 
 class Receiver(Protocol):
@@ -91,7 +82,7 @@ def grpc_receiver(
     max_message_bytes: int = 64 << 20,
     max_pending_bytes: int = 256 << 20,
     max_calls: int = 64,
-    message_seconds: float = 30,
+    message_seconds: float = PATIENCE_SECONDS,
     tls: ServerTls | None = None,
     tokens: Tokens | None = None,
 ) -> GrpcReceiver:
@@ -116,8 +107,8 @@ def http_receiver(
     site: Site | None = None,
     max_message_bytes: int = 64 << 20,
     max_pending_bytes: int = 256 << 20,
-    head_seconds: float = 10,
-    body_seconds: float = 30,
+    head_seconds: float = PATIENCE_SECONDS,
+    body_seconds: float = PATIENCE_SECONDS,
     idle_seconds: float = 75,
     max_connections: int = 512,
     tls: ServerTls | None = None,
@@ -169,7 +160,7 @@ class Reply:
 
 def ask(port: int, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
     """Send one HTTP request; underscores in header names become hyphens."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:
         connection.request(method, path, body=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
         response = connection.getresponse()
@@ -197,7 +188,7 @@ def call(port: int, message: bytes, method: str = TRACES, compression: grpc.Comp
     with grpc.insecure_channel(f"127.0.0.1:{port}", options=[("grpc.max_send_message_length", -1)]) as channel:
         export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method, None, None)
         try:
-            body, ended = export.with_call(message, timeout=60, compression=compression)
+            body, ended = export.with_call(message, timeout=PATIENCE_SECONDS, compression=compression)
         except grpc.RpcError as error:
             trailers = {each.key: each.value for each in error.trailing_metadata() or ()}
             return Called(code=error.code().name, details=error.details() or "", body=b"", trailers=trailers)

@@ -14,6 +14,7 @@ from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untype
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
 
+from tests.patience import PATIENCE_SECONDS
 from tests.sources.receivers import JSON, LOGS, METRICS, PROTOBUF, TRACES, Intake, ask, call, grpc_receiver, http_receiver, post, running
 from tests.wire.otlp_requests import attribute, numbered, request_of, to_json
 
@@ -251,7 +252,7 @@ def test_a_body_without_a_declared_length_is_taken(receivers: tuple[Intake, int,
     import http.client  # noqa: PLC0415 - only here
 
     intake, _, port = receivers
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     body = GOOD.SerializeToString()
     connection.request("POST", "/v1/traces", body=iter([body[:5], body[5:]]), headers={"Content-Type": PROTOBUF}, encode_chunked=True)
     assert connection.getresponse().status == 200

@@ -9,7 +9,7 @@ import pytest
 
 from otel_toolcall_eval.sources import grpc_calls
 from otel_toolcall_eval.sources.grpc_calls import Calls
-from tests.sources.receivers import wait_for
+from tests.patience import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,12 +67,12 @@ def test_other_calls_go_on_while_a_slow_one_is_counted_and_ended(
     )
     calls.start()
     try:
-        waiting = threading.Thread(target=wait_in, args=(calls, slow, lambda: slow.cancelled.wait(30)))
+        waiting = threading.Thread(target=wait_in, args=(calls, slow, lambda: slow.cancelled.wait(PATIENCE_SECONDS)))
         waiting.start()
         if pressed:
             assert calls._may_begin()  # noqa: SLF001 - the one that stalls
-            wait_for(calls._may_begin, seconds=30)  # noqa: SLF001 - gRPC asks it, on a thread where nothing may wait
-        waiting.join(30)
+            wait_for(calls._may_begin)  # noqa: SLF001 - gRPC asks it, on a thread where nothing may wait
+        waiting.join(PATIENCE_SECONDS)
     finally:
         calls.stop()
     assert slow.others == [True, True]

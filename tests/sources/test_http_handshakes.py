@@ -11,8 +11,9 @@ import pytest
 import trustme
 
 from otel_toolcall_eval.sources.http_handshakes import QUIET_SECONDS, Handshakes
+from tests.patience import PATIENCE_SECONDS, wait_for, with_a_limit
 from tests.sources.certificates import Client, Files
-from tests.sources.receivers import Intake, http_receiver, running, wait_for
+from tests.sources.receivers import Intake, http_receiver, running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +41,7 @@ def test_a_client_that_can_not_begin_tls_is_counted_and_told_once(files: Files, 
         for failures in range(1, 4):
             refused_handshake(Client(trusts=trustme.CA()), port)
             wait_for(lambda failures=failures: len(intake.refusals) == failures)  # type: ignore[misc] # mypy sees no default in it
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as plain:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as plain:
             plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             wait_for(lambda: len(intake.refusals) == 4)
         assert Client(trusts=files.ca).post(port, b"").status == 200
@@ -59,16 +60,20 @@ def test_a_client_without_the_certificate_that_is_asked_for_is_counted(files: Fi
 
 
 def test_a_handshake_that_takes_too_long_is_counted_and_a_probe_of_the_port_is_not(files: Files, caplog: pytest.LogCaptureFixture) -> None:
-    intake = Intake()
-    with running(http_receiver(intake, tls=files.tls(), head_seconds=0.5)) as port:
-        for _ in range(3):
-            socket.create_connection(("127.0.0.1", port), timeout=20).close()
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as slow:
-            slow.sendall(b"\x16\x03\x01\x02\x00")
-            assert slow.recv(1) == b""
-        wait_for(lambda: bool(intake.refusals))
-    assert intake.refusals == [("http", "too_slow")]
-    assert told(caplog) == ["too slow"]
+    def hold(seconds: float) -> None:
+        caplog.clear()
+        intake = Intake()
+        with running(http_receiver(intake, tls=files.tls(), head_seconds=seconds)) as port:
+            for _ in range(3):
+                socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS).close()
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as slow:
+                slow.sendall(b"\x16\x03\x01\x02\x00")
+                assert slow.recv(1) == b""
+            wait_for(lambda: bool(intake.refusals))
+        assert intake.refusals == [("http", "too_slow")]
+        assert told(caplog) == ["too slow"]
+
+    with_a_limit(hold)
 
 
 def test_an_episode_ends_when_none_has_failed_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
@@ -88,12 +93,15 @@ def test_an_episode_ends_when_none_has_failed_for_a_while(caplog: pytest.LogCapt
 
 
 def test_a_request_that_is_cut_before_it_is_here_is_counted_and_a_connection_without_one_is_not() -> None:
-    intake = Intake()
-    with running(http_receiver(intake, head_seconds=0.5)) as port:
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as silent:
-            assert silent.recv(1) == b""
-        assert intake.refusals == []
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as slow:
-            slow.sendall(b"POST /v1/traces HTTP/1.1\r\nHost: ")
-            assert slow.recv(1) == b""
-        assert intake.refusals == [("http", "too_slow")]
+    def hold(seconds: float) -> None:
+        intake = Intake()
+        with running(http_receiver(intake, head_seconds=seconds)) as port:
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as silent:
+                assert silent.recv(1) == b""
+            assert intake.refusals == []
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as slow:
+                slow.sendall(b"POST /v1/traces HTTP/1.1\r\nHost: ")
+                assert slow.recv(1) == b""
+            assert intake.refusals == [("http", "too_slow")]
+
+    with_a_limit(hold)

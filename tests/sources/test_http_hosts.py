@@ -11,6 +11,7 @@ import pytest
 from otel_toolcall_eval.sources.http_hosts import UnknownHostError
 from otel_toolcall_eval.sources.http_pages import Page, health_page
 from otel_toolcall_eval.sources.sink import reason_of
+from tests.patience import PATIENCE_SECONDS
 from tests.sources.receivers import JSON, PROTOBUF, Intake, ask, http_receiver, post, running
 from tests.sources.test_control_http import TRACE, Bound, listening, put
 from tests.wire.otlp_requests import numbered, request_of
@@ -76,7 +77,7 @@ def test_probes_may_use_any_name(loopback: tuple[Intake, int], path: str) -> Non
 
 
 def answer(port: int, request: bytes) -> int:
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(request)
         response = http.client.HTTPResponse(connection)
         response.begin()
@@ -149,7 +150,7 @@ def test_the_address_that_a_connection_was_made_to_is_a_name() -> None:
     finally:
         probe.close()
     with running(http_receiver(Intake(), pages=PAGES, host="0.0.0.0", allowed_hosts=frozenset({"sidecar"}))) as port:  # noqa: S104 - as above
-        connection = http.client.HTTPConnection(own, port, timeout=20)
+        connection = http.client.HTTPConnection(own, port, timeout=PATIENCE_SECONDS)
         connection.request("GET", "/metrics")
         assert connection.getresponse().read() == b"shown"
         connection.close()

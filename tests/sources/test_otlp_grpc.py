@@ -10,6 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.sources import otlp_grpc
+from tests.patience import PATIENCE_SECONDS
 from tests.sources.http2 import GOAWAY, HELLO, PING, frame, frames
 from tests.sources.receivers import Intake, call, grpc_receiver, running
 from tests.wire.otlp_requests import numbered, request_of
@@ -24,7 +25,9 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 def health_of(port: int, service: str = "") -> int:
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        return int(health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=10).status)
+        return int(
+            health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=PATIENCE_SECONDS).status
+        )
 
 
 def test_the_health_service_answers_for_the_server_and_each_service() -> None:
@@ -74,7 +77,7 @@ def pings_answered(count: int, *, pause_seconds: float) -> int:
     """Ping without any call; return how many pings were answered before the server went away."""
     with (
         running(grpc_receiver(Intake())) as port,
-        socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as connection,
         connection.makefile("rb") as stream,
     ):
         connection.sendall(HELLO)

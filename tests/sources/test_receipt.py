@@ -16,7 +16,8 @@ from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from otel_toolcall_eval.work_items import Receipt
-from tests.sources.receivers import KEEP, LOGS, TRACES, Called, call, post, running, wait_for
+from tests.patience import wait_for
+from tests.sources.receivers import KEEP, LOGS, TRACES, Called, call, post, running
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.wire.decoded import DecodedTraces

@@ -16,7 +16,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_toolcall_eval.errors import SettingsError
-from tests.sources.receivers import Intake, Receiver, call, grpc_receiver, http_receiver, post, running, wait_for
+from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.sources.receivers import Intake, Receiver, call, grpc_receiver, http_receiver, post, running
 from tests.wire.otlp_requests import numbered, request_of
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def test_a_request_under_way_at_the_stop_is_finished(make: Callable[..., Receive
 
         def offer(self, decoded: object, *, transport: str) -> None:
             self.inside.set()
-            assert self.go_on.wait(20)
+            assert self.go_on.wait(PATIENCE_SECONDS)
             super().offer(decoded, transport=transport)  # type: ignore[arg-type]
 
     intake = Waiting()
@@ -113,13 +114,13 @@ def test_a_request_under_way_at_the_stop_is_finished(make: Callable[..., Receive
         target=lambda: results.append(call(port, body).code == "OK" if make is grpc_receiver else post(port, body).status == 200)
     )
     sender.start()
-    assert intake.inside.wait(20)
+    assert intake.inside.wait(PATIENCE_SECONDS)
     stopper = threading.Thread(target=lambda: receiver.stop(grace_seconds=20))
     stopper.start()
     wait_for(lambda: not listens(port))
     intake.go_on.set()
-    stopper.join(20)
-    sender.join(20)
+    stopper.join(PATIENCE_SECONDS)
+    sender.join(PATIENCE_SECONDS)
     assert results == [True]
     assert len(intake.names) == 5999
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.patience import wait_for
 from tests.sources.hostile.rows import GOOD, HEALTHY
 from tests.sources.http2 import HELLO, begun_call
-from tests.sources.receivers import Intake, call, grpc_receiver, http_receiver, post, running, wait_for
+from tests.sources.receivers import Intake, call, grpc_receiver, http_receiver, post, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,8 +80,8 @@ def test_http_serves_the_others_and_cuts_the_slow_ones(most: int) -> None:
                 served += post(port, GOOD).status == 200
             return served >= 50
 
-        wait_for(serve, seconds=60)
-        wait_for(lambda: all(map(is_cut, opened)), seconds=60)
+        wait_for(serve)
+        wait_for(lambda: all(map(is_cut, opened)))
         assert post(port, GOOD).status == 200
     assert len(intake.names) == served + 1
 
@@ -95,9 +96,9 @@ def test_grpc_serves_the_others_and_ends_the_slow_calls() -> None:
             served += call(port, GOOD).code == "OK"
             return served >= 50
 
-        wait_for(serve, seconds=60)
+        wait_for(serve)
         # Those that found no place were refused; the others are ended by and by.
-        wait_for(lambda: len(intake.refusals) >= 2 * SOCKETS // len(GRPC_KINDS), seconds=60)
+        wait_for(lambda: len(intake.refusals) >= 2 * SOCKETS // len(GRPC_KINDS))
     assert len(intake.names) == served
     assert {reason for _, reason in intake.refusals} <= {"too_slow", "overloaded"}
 

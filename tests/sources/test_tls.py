@@ -22,8 +22,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.sources.server_tls import ServerTls
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sources.certificates import EXPIRED_AT, LONG_AGO, Client, Files
-from tests.sources.receivers import TRACES, Intake, Receiver, grpc_receiver, http_receiver, running, wait_for
+from tests.sources.receivers import TRACES, Intake, Receiver, grpc_receiver, http_receiver, running
 from tests.wire.otlp_requests import numbered, request_of
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def test_tls_is_spoken_from_1_2_on(make: Make, files: Files, version: ssl.TLSVer
     context = Client(trusts=files.ca, highest=version).context()
     assert version_with_a_lax_server(context, files) == version.name.replace("_", ".")  # so it is the server that refuses
     context.set_alpn_protocols(["h2" if make is grpc_receiver else "http/1.1"])
-    with running(make(Intake(), tls=files.tls())) as port, socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+    with running(make(Intake(), tls=files.tls())) as port, socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as raw:
         if spoken:
             with context.wrap_socket(raw, server_hostname="localhost") as wrapped:
                 assert wrapped.version() == version.name.replace("_", ".")
@@ -157,13 +158,13 @@ def test_a_new_certificate_is_shown_to_new_connections_and_open_ones_go_on(make:
     old, new = files.ca, trustme.CA()
     tls, intake = files.tls(), Intake()
     with running(make(intake, tls=tls)) as port, Client(trusts=old).channel(port) as channel:
-        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=Client(trusts=old).context())
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS, context=Client(trusts=old).context())
         export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACES, None, None)
 
         def send() -> None:
             """Send over the connection that is open."""
             if make is grpc_receiver:
-                export(BODY, timeout=20)
+                export(BODY, timeout=PATIENCE_SECONDS)
                 return
             connection.request("POST", "/v1/traces", body=BODY, headers={"Content-Type": "application/x-protobuf"})
             assert connection.getresponse().read() == b""
@@ -199,7 +200,7 @@ def test_a_session_of_before_does_not_get_a_client_past_a_new_authority(files: F
     context = Client(trusts=files.ca, shows=old.issue_cert("client"), highest=ssl.TLSVersion.TLSv1_2).context()
 
     def resumed(port: int, session: ssl.SSLSession | None) -> tuple[ssl.SSLSession | None, bool]:
-        raw = socket.create_connection(("127.0.0.1", port), timeout=20)
+        raw = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
         with context.wrap_socket(raw, server_hostname="localhost", session=session) as wrapped:
             wrapped.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
             assert wrapped.recv(100)
@@ -307,7 +308,7 @@ def test_keys_that_grpc_can_not_use_are_refused_and_would_let_nobody_in(
         with grpc.secure_channel(f"127.0.0.1:{port}", credentials, options=[("grpc.ssl_target_name_override", "localhost")]) as channel:
             export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACES, None, None)
             with nullcontext() if usable else pytest.raises(grpc.RpcError):
-                export(BODY, timeout=20)
+                export(BODY, timeout=PATIENCE_SECONDS)
     with nullcontext() if usable else pytest.raises(SettingsError, match="gRPC can't use a certificate with this kind of key"):
         ServerTls(setting="listen.tls", cert_file=files.cert_file, key_file=files.key_file, for_grpc=True)
 
@@ -317,7 +318,7 @@ def handshakes(port: int, protocol: str) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols([protocol])
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as raw, context.wrap_socket(raw) as wrapped:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as raw, context.wrap_socket(raw) as wrapped:
         return wrapped.selected_alpn_protocol() == protocol
 
 
@@ -328,8 +329,8 @@ def test_clients_in_the_middle_of_anything_do_not_hold_up_the_stop(make: Make, f
     intake = Intake()
     receiver = make(intake, tls=files.tls())
     receiver.start()
-    idle = http.client.HTTPSConnection("127.0.0.1", receiver.port, timeout=20, context=Client(trusts=files.ca).context())
-    with socket.create_connection(("127.0.0.1", receiver.port), timeout=20) as raw:
+    idle = http.client.HTTPSConnection("127.0.0.1", receiver.port, timeout=PATIENCE_SECONDS, context=Client(trusts=files.ca).context())
+    with socket.create_connection(("127.0.0.1", receiver.port), timeout=PATIENCE_SECONDS) as raw:
         raw.sendall(sent)
         if make is http_receiver:
             idle.request("POST", "/v1/traces", body=BODY, headers={"Content-Type": "application/x-protobuf"})

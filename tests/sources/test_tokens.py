@@ -15,6 +15,7 @@ from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.sources.http_pages import Page, health_page
 from otel_toolcall_eval.sources.tokens import Tokens, UnauthenticatedError
 from otel_toolcall_eval.token_file import MAX_TOKENS
+from tests.patience import PATIENCE_SECONDS
 from tests.sources.certificates import Client, Files, bearer, write_secret
 from tests.sources.receivers import JSON, METRICS, PROTOBUF, Intake, grpc_receiver, http_receiver, running
 from tests.wire.otlp_requests import numbered, request_of
@@ -112,7 +113,10 @@ def test_message_of_an_unknown_sender_is_not_even_read(files: Files) -> None:
         assert Client().call(port, large).code == "UNAUTHENTICATED"  # and not RESOURCE_EXHAUSTED, as it would be if it had been
         assert Client(headers=bearer(FIRST)).call(port, large).code == "RESOURCE_EXHAUSTED"
     head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: {PROTOBUF}\r\nContent-Length: 1000\r\n\r\n"
-    with running(http_receiver(Intake(), tokens=tokens)) as port, socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+    with (
+        running(http_receiver(Intake(), tokens=tokens)) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as raw,
+    ):
         raw.sendall(head.encode())
         assert raw.recv(100).startswith(b"HTTP/1.1 401")
 
@@ -143,7 +147,7 @@ def test_probes_need_no_token_and_other_pages_do(protected: int, path: str, with
 
 def test_the_health_service_needs_no_token(files: Files) -> None:
     with running(grpc_receiver(Intake(), tokens=files.tokens(TEXT))) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        reply = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=20)
+        reply = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE_SECONDS)
     assert reply.status == health_pb2.HealthCheckResponse.SERVING
 
 
@@ -284,7 +288,7 @@ def test_all_tokens_are_compared_in_constant_time(files: Files, monkeypatch: pyt
 def test_a_token_of_any_bytes_is_refused_and_harms_nothing(files: Files) -> None:
     with (
         running(http_receiver(Intake(), tokens=files.tokens(TEXT))) as port,
-        socket.create_connection(("127.0.0.1", port), timeout=20) as raw,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as raw,
     ):
         raw.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\xfe\xed\xa0\x80\r\n\r\n")
         assert raw.recv(100)[9:12] in {b"400", b"401"}

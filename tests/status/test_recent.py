@@ -16,6 +16,7 @@ from otel_toolcall_eval.status.condensing import Telling
 from otel_toolcall_eval.status.history import History
 from otel_toolcall_eval.status.recent import MAX_SERVICES, OTHERS_WAITING, PASSING_A_SECOND, PASSING_WAITING, WAITING_BYTES, Recent, Seen
 from otel_toolcall_eval.status.store import Store
+from tests.patience import PATIENCE_SECONDS
 from tests.status.rows import NOW_NS, TELL, judged, trace_id
 from tests.status.stored import StoredRecent
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from tests.status.rows import ReportRow
 
 PASS, FAIL, UNSURE = Label.PASS, Label.FAIL, Label.INCONCLUSIVE
-WAIT_SECONDS = 30.0
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def recent(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoredRecent]:
     monkeypatch.setattr(recent_module, "BATCH_SECONDS", 3600.0)  # so that rows are made when a test asks for them
     found = StoredRecent(Store(None, traces=10_000, limit_bytes=1 << 30, max_age_ns=10**15), tell=TELL, clock=lambda: NOW_NS)
     yield found
-    found.shutdown(WAIT_SECONDS)
+    found.shutdown(PATIENCE_SECONDS)
 
 
 def kept(recent: StoredRecent) -> int:
@@ -63,7 +63,7 @@ def test_a_report_is_remembered_soon_though_nobody_asks(recent: StoredRecent, mo
     monkeypatch.setattr(recent.store, "add", tell)
     for number in (1, 2):  # the thread waits for the second anew
         recent.emit(judged(number, PASS))
-        assert written.acquire(timeout=WAIT_SECONDS)
+        assert written.acquire(timeout=PATIENCE_SECONDS)
         assert History(recent.store).count() == number
 
 
@@ -114,7 +114,7 @@ def test_room_for_passing_traces_comes_back_by_time_or_when_someone_looks(monkey
         recent.emit(judged(1, FAIL))
         assert recent.seen.others_left_out == 0
     finally:
-        recent.shutdown(WAIT_SECONDS)
+        recent.shutdown(PATIENCE_SECONDS)
 
 
 def test_even_failures_are_bounded(recent: StoredRecent) -> None:
@@ -174,10 +174,10 @@ def test_flush_remembers_what_waits_and_shutdown_ends_the_thread() -> None:
     store = Store(None, traces=10, limit_bytes=1 << 20, max_age_ns=10**15)
     recent = Recent(store, tell=TELL)
     recent.emit(judged(1, PASS))
-    assert recent.flush(1.0)
+    assert recent.flush(PATIENCE_SECONDS)
     assert History(store).count() == 1
     for _ in range(2):
-        recent.shutdown(WAIT_SECONDS)
+        recent.shutdown(PATIENCE_SECONDS)
     recent.emit(judged(2, PASS))
     assert threading.active_count() == before
 
@@ -187,15 +187,15 @@ def test_the_judging_thread_waits_for_no_explanation() -> None:
 
     def slow(_: Verdict) -> str:
         entered.set()
-        assert leave.wait(WAIT_SECONDS)
+        assert leave.wait(PATIENCE_SECONDS)
         return "slow"
 
     recent = StoredRecent(Store(None, traces=10, limit_bytes=1 << 20, max_age_ns=10**15), tell=Telling(explain=slow))
     try:
         recent.emit(judged(1, PASS))
-        assert entered.wait(WAIT_SECONDS)
+        assert entered.wait(PATIENCE_SECONDS)
         recent.emit(judged(2, PASS))  # returns, though a row is being made
         assert recent.seen.passing == 2
     finally:
         leave.set()
-        recent.shutdown(WAIT_SECONDS)
+        recent.shutdown(PATIENCE_SECONDS)

@@ -19,6 +19,7 @@ from otel_toolcall_eval.status.history import History
 from otel_toolcall_eval.status.site import MAX_CRITERIA, ROOT, StatusSite
 from otel_toolcall_eval.status.store import Store
 from tests.emission.reports import CANARY, BrokenJustification, inconclusive, judged_span, report, score, verdict
+from tests.patience import PATIENCE_SECONDS
 from tests.status.rows import NOW_NS, TELL, judged, trace_id
 from tests.status.stored import StoredRecent
 
@@ -81,7 +82,7 @@ def sidecar() -> PlainSidecar:
 def recent() -> Iterator[StoredRecent]:
     found = StoredRecent(Store(None, traces=1000, limit_bytes=1 << 30, max_age_ns=10**15), tell=TELL, clock=lambda: NOW_NS)
     yield found
-    found.shutdown(30)
+    found.shutdown(PATIENCE_SECONDS)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
 from tests.sources.hostile.body_rows import rows
 from tests.sources.hostile.rows import GOOD, JSON, PROTOBUF, Body
 from tests.sources.receivers import TRACES, Intake, ask, grpc_receiver, http_receiver, post, running
@@ -69,7 +70,7 @@ def test_over_grpc(receivers: tuple[Intake, int, grpc.Channel], row: Body, packe
     export: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(TRACES, None, None)
     compression = grpc.Compression.Gzip if packed else grpc.Compression.NoCompression
     try:
-        answer = export(row.body, timeout=30, compression=compression)
+        answer = export(row.body, timeout=PATIENCE_SECONDS, compression=compression)
     except grpc.RpcError as error:
         code, details = error.code().name, error.details() or ""
     else:
@@ -78,4 +79,4 @@ def test_over_grpc(receivers: tuple[Intake, int, grpc.Channel], row: Body, packe
     assert code == ("OK" if row.status == 200 else CODES[row.status][1])
     assert "secret" not in details
     assert arrived(intake, row)
-    assert export(GOOD, timeout=30) == b""
+    assert export(GOOD, timeout=PATIENCE_SECONDS) == b""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS, with_a_limit
 from tests.sources.hostile.http_rows import SECRET, rows
 from tests.sources.hostile.rows import GOOD, HEALTHY, JSON, PROTOBUF, Row
 from tests.sources.receivers import Intake, http_receiver, post, running
@@ -28,13 +29,6 @@ def patient() -> Iterator[tuple[Intake, int]]:
         yield intake, port
 
 
-@pytest.fixture(scope="module")
-def impatient() -> Iterator[tuple[Intake, int]]:
-    intake = Intake()
-    with running(http_receiver(intake, max_message_bytes=LIMIT, head_seconds=0.5, body_seconds=0.5)) as port:
-        yield intake, port
-
-
 def answer(connection: socket.socket, method: str | None = None) -> http.client.HTTPResponse | None:
     """Return the next answer, its body read; None if the connection is closed instead."""
     response = http.client.HTTPResponse(connection, method=method)
@@ -46,11 +40,25 @@ def answer(connection: socket.socket, method: str | None = None) -> http.client.
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in rows()])
-def test_the_right_answer(patient: tuple[Intake, int], impatient: tuple[Intake, int], row: Row, caplog: pytest.LogCaptureFixture) -> None:
-    intake, port = impatient if row.slow else patient
+def test_the_right_answer(patient: tuple[Intake, int], row: Row, caplog: pytest.LogCaptureFixture) -> None:
+    if not row.slow:
+        hold(*patient, row, caplog)
+        return
+
+    def hold_within(seconds: float) -> None:
+        intake = Intake()
+        with running(http_receiver(intake, max_message_bytes=LIMIT, head_seconds=seconds, body_seconds=seconds)) as port:
+            hold(intake, port, row, caplog)
+
+    with_a_limit(hold_within)
+
+
+def hold(intake: Intake, port: int, row: Row, caplog: pytest.LogCaptureFixture) -> None:
+    """Send a row's request, and hold its answer and what comes after it."""
+    caplog.clear()
     intake.decoded.clear()
     intake.refusals.clear()
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as connection:
         with suppress(ConnectionError):  # the answer may come before all is sent
             connection.sendall(row.sent)
         response = answer(connection, "HEAD" if row.sent.startswith(b"HEAD") else None)
