@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,10 +54,7 @@ class RunningSidecar:
 
     def until_ready(self) -> None:
         """Wait until ``/readyz`` says so: it listens before it has taken up its journal, and other processes answer in their time."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while (answer := get(self.http, "/readyz")) != (200, b"ok\n"):
-            assert time.monotonic() < deadline, answer
-            time.sleep(0.02)
+        wait_for(lambda: get(self.http, "/readyz") == (200, b"ok\n"), "readiness")
 
     def terminate(self) -> int:
         """Send SIGTERM and return the exit code."""
@@ -86,7 +82,11 @@ def running_sidecar(
     command += ["--verdicts", "json", *options]
     workers = {} if WORKERS == "1" else {"OTEL_TOOLCALL_EVAL_WORKERS": WORKERS}
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    wait = {"OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_RECEIVED": quiet}
+    wait = {
+        "OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_RECEIVED": quiet,
+        # On a busy machine the ten seconds of the default may be over before everything is judged and sent.
+        "OTEL_TOOLCALL_EVAL_COMPLETION_SHUTDOWN_TIMEOUT": f"{PATIENCE_SECONDS:g}s",
+    }
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**inherited, **wait, **workers, **(environ or {})}
     )

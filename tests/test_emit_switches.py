@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.emission.sinks import Sink, grpc_sink, plain
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import metric_sums, running_sidecar, send_json
 from tests.test_sidecar import otlp, otlp_span
 
@@ -28,7 +29,6 @@ TOOL = [
     {"key": "gen_ai.tool.name", "value": {"stringValue": "search"}},
     {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
 ]
-SECONDS = 20
 
 
 @pytest.fixture
@@ -43,7 +43,8 @@ def test_each_switch_takes_away_its_own_form_and_nothing_else(sink: Sink, tmp_pa
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint} | {f"OTEL_TOOLCALL_EVAL_EMIT_{name.upper()}": "false" for name in off}
     with running_sidecar("--criteria", str(file), environ=environ) as sidecar:
         send_json(sidecar.http, otlp(otlp_span(1, 1), otlp_span(1, 2, parent=1, attributes=TOOL)))
-        verdicts = [sidecar.verdicts.get(timeout=SECONDS) for _ in range(CHECKS)]
+        verdicts = [sidecar.verdicts.get(timeout=PATIENCE_SECONDS) for _ in range(CHECKS)]
+        wait_for(lambda: metric_sums(sidecar.http).get("toolcall_eval_spans_received_total") == 2, "the metrics")
         page = metric_sums(sidecar.http)
         assert sidecar.terminate() == 0
     assert len({verdict["id"] for verdict in verdicts}) == CHECKS  # the console is no form of emission
@@ -94,7 +95,7 @@ def test_no_text_is_longer_than_is_promised(sink: Sink, tmp_path: Path) -> None:
     }
     with running_sidecar("--criteria", str(file), environ=environ) as sidecar:
         send_json(sidecar.http, request)
-        sidecar.verdicts.get(timeout=SECONDS)
+        sidecar.verdicts.get(timeout=PATIENCE_SECONDS)
         assert sidecar.terminate() == 0
     received = sink.received
     said = [plain(record.attributes) for _, record in received.records()]

@@ -95,8 +95,8 @@ def test_verdicts_stand_on_the_root_itself_if_asked_for_with_or_without_spans_of
         assert post(sidecar.http, unbound.SerializeToString(), content_type=PROTOBUF)[0] == 200
         assert verdicts(sidecar, 1)[0]["label"] == "unbound"
         wait_for(lambda: len(received.spans()) == 7, "all spans")
-        assert counted(sidecar, "forward_roots_total", result="attached") == 1
-        assert counted(sidecar, "forward_roots_total", result="no_verdict") == 1
+        for result in ("attached", "no_verdict"):
+            wait_for(lambda result=result: counted(sidecar, "forward_roots_total", result=result) == 1, "the count of roots")  # type: ignore[misc]
         assert sidecar.terminate() == 0
     spans = {span.name: span for _, span in received.spans() if span.trace_id.hex() == trace}
     assert len(spans) == 5
@@ -157,13 +157,14 @@ def test_a_full_queue_turns_senders_away_says_so_and_takes_them_again(free_port:
         assert [post(sidecar.http, body, content_type=PROTOBUF)[0] for _ in range(4)] == [200, 200, 200, 503]
         refused = call(int(sidecar.grpc.rsplit(":", 1)[1]), body)
         assert (refused.code, "google.rpc.retryinfo-bin" in refused.trailers) == ("UNAVAILABLE", True)
-        assert get(sidecar.http, "/readyz") == (503, b"forward queue\n")
+        wait_for(lambda: get(sidecar.http, "/readyz") == (503, b"forward queue\n"), "what is not ready")
         assert get(sidecar.http, "/livez")[0] == 200
-        assert counted(sidecar, "requests_refused_total", reason="forward_queue_full") == 1
+        wait_for(lambda: counted(sidecar, "requests_refused_total", reason="forward_queue_full") == 1, "the count of what was refused")
         with http_downstream(behaviour, port):
             sidecar.until_ready()
             assert post(sidecar.http, body, content_type=PROTOBUF)[0] == 200
             wait_for(lambda: len(behaviour.got) == 4, "all requests")
+        wait_for(lambda: counted(sidecar, "spans_received_total", transport="http/protobuf") >= 4, "the count of what was taken")
         assert counted(sidecar, "spans_received_total", transport="http/protobuf") == 4  # what is refused has no effect
         assert sidecar.terminate() == 0
 
@@ -183,6 +184,7 @@ def test_forwarding_goes_on_while_judging_is_behind_and_no_verdict_is_false() ->
             sidecar.process.send_signal(signal.SIGUSR1)  # judges from here on
             found = verdicts(sidecar, 4)
             wait_for(lambda: counted(sidecar, "forward_requests_total", result="delivered") == 3, "the count of all requests")
+            wait_for(lambda: counted(sidecar, "spans_received_total", transport="http/json") == 3 * 399, "the count of all spans")
             received = counted(sidecar, "spans_received_total", transport="http/json")
             parts = {name: counted(sidecar, f"spans_{name}_total", transport="http/json") for name in WHERE_TO}
             sidecar.terminate()

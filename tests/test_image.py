@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -160,12 +162,12 @@ def test_the_sidecar_becomes_healthy_on_a_read_only_tree_as_nobody_and_ends_with
         as_nobody(command, "serve", cwd=prefix), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as sidecar:
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE_SECONDS
             while subprocess.run(healthcheck, env=environment, capture_output=True, check=False).returncode != 0:
                 assert sidecar.poll() is None, sidecar.communicate()[0]
                 assert time.monotonic() < deadline
             sidecar.send_signal(signal.SIGTERM)
-            output, _ = sidecar.communicate(timeout=15)
+            output, _ = sidecar.communicate(timeout=PATIENCE_SECONDS)
         finally:
             sidecar.kill()
     assert sidecar.returncode == 0, output

@@ -72,7 +72,7 @@ def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Process]
     provider = TracerProvider(shutdown_on_exit=False)
     exporting = SimpleSpanProcessor(spans)
     file = tmp_path / "settings.yaml"
-    file.write_text(f"criteria: ['{EVALUATIONS}']\ncompletion: {{root_budget: 30s}}\n", encoding="utf-8")
+    file.write_text(f"criteria: ['{EVALUATIONS}']\ncompletion: {{root_budget: 5m}}\n", encoding="utf-8")
     following = exporting if request.param == "wrapping" else None
     processor = ToolCallEvalSpanProcessor(next=following, settings_file=file, logger_provider=logger_provider, tracer_provider=provider)
     provider.add_span_processor(processor)

@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, SCENARIOS, SERVICE_NAME
 from tests.emission.sinks import grpc_sink, plain
+from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import running_sidecar
 
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ def _exporter(protocol: str, running: RunningSidecar) -> SpanExporter:
 
 @pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
 @pytest.mark.parametrize("wraps", [True, False], ids=["wrapping", "beside"])
-def test_agent_and_sidecar_say_the_same_and_the_exported_root_says_it_too(protocol: str, *, wraps: bool) -> None:
+def test_agent_and_sidecar_say_the_same_and_the_exported_root_says_it_too(
+    protocol: str, monkeypatch: pytest.MonkeyPatch, *, wraps: bool
+) -> None:
+    monkeypatch.setenv("OTEL_TOOLCALL_EVAL_COMPLETION_SHUTDOWN_TIMEOUT", f"{PATIENCE_SECONDS:g}s")  # on a busy machine, five may be few
     logs = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]  # the SDK left it without types
     logger_provider = LoggerProvider(shutdown_on_exit=False)
     logger_provider.add_log_record_processor(SimpleLogRecordProcessor(logs))

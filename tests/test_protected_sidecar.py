@@ -22,7 +22,7 @@ from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.receivers import Protection
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.sidecar import Sidecar
-from tests.patience import wait_for
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, running_sidecar
 from tests.sources.certificates import Client, Files, bearer, chain_of, write_secret
 from tests.sources.receivers import JSON, PROTOBUF
@@ -75,7 +75,7 @@ def exporter(
     if kind == "grpc":
         key, chain = (None, None) if shows is None else (shows.private_key_pem.bytes(), chain_of(shows))
         credentials = grpc.ssl_channel_credentials(files.ca.cert_pem.bytes(), key, chain)
-        made = GrpcExporter(endpoint=f"https://{sidecar.grpc}", credentials=credentials, headers=headers, timeout=5)
+        made = GrpcExporter(endpoint=f"https://{sidecar.grpc}", credentials=credentials, headers=headers, timeout=PATIENCE_SECONDS)
     else:
         cert = files.folder / "client.pem"
         if shows is not None:
@@ -85,7 +85,7 @@ def exporter(
             certificate_file=str(files.ca_file),
             client_certificate_file=None if shows is None else str(cert),
             headers=headers,
-            timeout=5,
+            timeout=PATIENCE_SECONDS,
         )
     try:
         yield made
@@ -223,24 +223,25 @@ def test_commands_reach_a_protected_sidecar_by_its_settings_and_by_options(
     cert, key = files.folder / "me.crt", write_secret(files.folder / "me.key", shows.private_key_pem.bytes())
     cert.write_bytes(chain_of(shows))
     mine = ["--cert-file", str(cert), "--key-file", str(key)]
+    patient = ["--timeout", str(PATIENCE_SECONDS)]
     with running_sidecar(environ=protection(files)) as sidecar:
         with monkeypatch.context() as environ:
             for name, value in {**protection(files), f"{PREFIX}HTTP": sidecar.http}.items():
                 environ.setenv(name, value)
-            assert run(["traces", *mine, "--format", "json"]) == 0
+            assert run(["traces", *mine, *patient, "--format", "json"]) == 0
             # Health is checked without reading the tokens, which the checker may not be let to.
             environ.setenv(f"{PREFIX}TOKEN_FILE", "not/readable")
             environ.setenv(f"{PREFIX}TLS_CERT_FILE", "being/renewed")
-            assert run(["healthcheck", *mine]) == 0
+            wait_for(lambda: run(["healthcheck", *mine, *patient]) == 0, "readiness")
             environ.setenv(f"{PREFIX}TLS_CERT_FILE", str(key.with_name("client-ca.crt")))  # another's certificate gets no token
             environ.setenv(f"{PREFIX}TOKEN_FILE", str(files.token_file))
             with pytest.raises(SettingsError, match="its certificate is not trusted"):
-                run(["traces", *mine])
+                run(["traces", *mine, *patient])
             capsys.readouterr()
         url = ["--url", f"https://localhost:{port_of(sidecar.http)}"]
         trusts, token = ["--ca-file", str(files.ca_file)], ["--token-file", str(files.token_file)]
-        assert run(["traces", *url, *mine, *trusts, *token, "--format", "json"]) == 0
-        assert run(["healthcheck", *url, *mine, *trusts]) == 0
+        assert run(["traces", *url, *mine, *trusts, *token, *patient, "--format", "json"]) == 0
+        assert run(["healthcheck", *url, *mine, *trusts, *patient]) == 0
         assert capsys.readouterr().err == ""
         for options, words in (
             ([*mine, *trusts], "it asks for a valid token; name a file that holds one with --token-file"),
@@ -255,9 +256,9 @@ def test_commands_reach_a_protected_sidecar_by_its_settings_and_by_options(
             (["--cert-file", str(files.cert_file), "--key-file", str(key), *trusts], "certificate and key can't be used"),
         ):
             with pytest.raises(SettingsError) as refused:
-                run(["traces", *url, *options])
+                run(["traces", *url, *options, *patient])
             assert words in str(refused.value)
-        assert run(["healthcheck", "--url", f"http://{sidecar.http}"]) == 1
+        assert run(["healthcheck", "--url", f"http://{sidecar.http}", *patient]) == 1
         assert "no answer" in capsys.readouterr().err
 
 
@@ -268,10 +269,13 @@ def test_failed_handshakes_are_counted_and_write_one_line_of_json(files: Files) 
                 assert not served(Client(trusts=trusts), port_of(address))
         with_token = Client(trusts=files.ca, headers=bearer(TOKEN))
         assert with_token.call(port_of(sidecar.grpc), b"").code == "OK"
-        page = with_token.ask(port_of(sidecar.http), "GET", "/metrics").body.decode()
-        (counted,) = [line for line in page.splitlines() if line.startswith("toolcall_eval_requests_refused_total{")]
-        assert 'reason="tls"' in counted
-        assert counted.endswith(" 2.0")
+
+        def counted() -> list[str]:
+            page = with_token.ask(port_of(sidecar.http), "GET", "/metrics").body.decode()
+            return [line for line in page.splitlines() if line.startswith("toolcall_eval_requests_refused_total{")]
+
+        wait_for(lambda: [line.rpartition(" ")[2] for line in counted()] == ["2.0"], "the count of both")
+        assert 'reason="tls"' in counted()[0]
         assert sidecar.terminate() == 0
     # The core of older gRPC (1.66) writes lines of its own about handshakes, past all logging.
     (_, told) = lines = [json.loads(line) for line in sidecar.log if line.startswith("{")]

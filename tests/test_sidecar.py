@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.demo.scenarios import Scenario
 
 TOKYO = GOOD_RUNS[4]
+EVALUATIONS_TOTAL, QUEUE = "toolcall_eval_evaluations_total", "toolcall_eval_queue_memory_bytes"
 
 
 @contextmanager
@@ -81,6 +82,8 @@ def test_scores_come_back_as_metrics_on_the_page_and_by_otlp_and_as_events_below
     with running_sidecar("--criteria", str(EVALUATIONS), environ=environ) as sidecar:
         good, bad = play(sidecar, TOKYO, MISBEHAVING_RUN, protocol=protocol)
         records = verdicts(sidecar, 8)
+        # A process that judges and is busy is shown with what it told last, and a request leaves the queue a moment after its verdicts.
+        wait_for(lambda: (sums := metric_sums(sidecar.http)).get(EVALUATIONS_TOTAL) == 8 and not sums.get(QUEUE), "all metrics")
         page, samples = metric_sums(sidecar.http), metric_samples(sidecar.http)
         assert sidecar.terminate() == 0
     by_run = {(r["trace_id"], r["evaluator"]): (r["label"], r["score"]) for r in records}
@@ -91,12 +94,12 @@ def test_scores_come_back_as_metrics_on_the_page_and_by_otlp_and_as_events_below
 
     assert page["gen_ai_evaluation_score_count"] == 8
     assert page["gen_ai_evaluation_score_sum"] == pytest.approx(4 + 0.8 + 0.5 + 0.75 + 2 / 3)
-    assert page["toolcall_eval_evaluations_total"] == 8
+    assert page[EVALUATIONS_TOTAL] == 8
     assert page["toolcall_eval_spans_received_total"] == 11
     for name in ("gen_ai_evaluation_score_count", "toolcall_eval_evaluations_total", "toolcall_eval_service_info"):
         assert {labels["toolcall_eval_service_name"] for found, labels, _ in samples if found == name} == {SERVICE_NAME}
     assert page["process_memory_usage_bytes"] > 10 << 20
-    assert page["toolcall_eval_queue_memory_bytes"] == 0
+    assert page[QUEUE] == 0
     exports = [(labels["toolcall_eval_signal"], value) for name, labels, value in samples if name == "toolcall_eval_export_failures_total"]
     assert sorted(exports) == [("logs", 0), ("metrics", 0), ("traces", 0)]
 
@@ -169,7 +172,7 @@ def test_health_pages_answer_and_healthcheck_agrees() -> None:
         sidecar.until_ready()
         assert get(sidecar.http, "/livez") == (200, b"ok\n")
         command = [sys.executable, "-m", "otel_toolcall_eval", "healthcheck", "--url", f"http://{sidecar.http}/readyz"]
-        assert subprocess.run(command, check=False).returncode == 0
+        wait_for(lambda: subprocess.run(command, check=False).returncode == 0, "an answer in the time that the command has")
         assert sidecar.terminate() == 0
         gone = subprocess.run(command, check=False, capture_output=True, text=True)
     assert gone.returncode == 1
@@ -180,7 +183,7 @@ def test_without_criteria_it_says_what_to_do_and_counts_traces_as_unbound() -> N
     with running_sidecar() as sidecar:
         send_json(sidecar.http, otlp(otlp_span(1, 1)))
         assert verdicts(sidecar, 1)[0]["label"] == "unbound"
-        assert metric_sums(sidecar.http)["toolcall_eval_traces_unbound_total"] == 1
+        wait_for(lambda: metric_sums(sidecar.http).get("toolcall_eval_traces_unbound_total") == 1, "the count")
         sidecar.terminate()
     log = "".join(sidecar.log)
     assert "criteria  none: every trace will be counted as unbound" in log
@@ -225,15 +228,19 @@ def test_criteria_are_reloaded_on_change_and_on_sighup_and_a_broken_file_leaves_
         file.write_text(CRITERIA.format(name="fourth", operator="="), encoding="utf-8")
         sidecar.process.send_signal(signal.SIGHUP)
         wait_for(lambda: judged_by() == "fourth", "SIGHUP")
-        samples = metric_samples(sidecar.http)
+
+        def in_force() -> list[dict[str, str]]:
+            return [labels for name, labels, _ in metric_samples(sidecar.http) if name == "toolcall_eval_criteria_info"]
+
+        wait_for(lambda: [labels["toolcall_eval_criteria"] for labels in in_force()] == ["fourth"], "the metric of criteria in force")
+        assert in_force()[0]["toolcall_eval_criteria_version"]
         reloads = {
-            labels["toolcall_eval_result"]: value for name, labels, value in samples if name == "toolcall_eval_criteria_reloads_total"
+            labels["toolcall_eval_result"]: value
+            for name, labels, value in metric_samples(sidecar.http)
+            if name == "toolcall_eval_criteria_reloads_total"
         }
         assert reloads["loaded"] >= 2  # a file that is watched while it is written may count once more
         assert reloads["rejected"] >= 1
-        in_force = [labels for name, labels, _ in samples if name == "toolcall_eval_criteria_info"]
-        assert [labels["toolcall_eval_criteria"] for labels in in_force] == ["fourth"]
-        assert in_force[0]["toolcall_eval_criteria_version"]
     assert "'=>' is not an operator" in "".join(sidecar.log)
 
 
@@ -282,6 +289,7 @@ def test_bad_requests_are_refused_and_the_next_trace_is_judged() -> None:
         assert (status, json.loads(answer)["partialSuccess"]["rejectedSpans"]) == (200, "1")
         play(sidecar, TOKYO)
         labels = [record["label"] for record in verdicts(sidecar, 5)]
+        wait_for(lambda: metric_sums(sidecar.http).get("toolcall_eval_spans_rejected_total") == 1, "the metric of what was rejected")
         page = metric_sums(sidecar.http)
         _, text = get(sidecar.http, "/metrics")
     assert sorted(labels) == ["pass"] * 4 + ["unbound"]
@@ -312,7 +320,7 @@ def test_no_recorded_value_leaves_the_sidecar_by_default(sink: Sink) -> None:
 
 def test_log_lines_are_json_on_request_and_say_where_it_listens() -> None:
     with running_sidecar("--criteria", str(EVALUATIONS), environ={"OTEL_TOOLCALL_EVAL_LOG_FORMAT": "json"}) as sidecar:
-        wait_for(lambda: bool(sidecar.log), "the first line")
+        wait_for(lambda: sidecar.log, "the first line")
         sidecar.terminate()
     (ready, *_) = [json.loads(line) for line in sidecar.log]
     assert (ready["level"], ready["message"], ready["grpc"], ready["http"]) == ("info", "ready", sidecar.grpc, sidecar.http)
@@ -352,5 +360,5 @@ def test_a_signal_may_come_in_the_midst_of_waiting_for_one() -> None:
     bell.ring()
     began = time.monotonic()
     bell.wait(60.0)
-    assert time.monotonic() - began < 30.0
+    assert time.monotonic() - began < 50.0
     bell.wait(0.01)

@@ -89,6 +89,7 @@ def test_every_acknowledged_trace_gets_a_verdict_whenever_the_signal_comes() -> 
 def test_it_is_not_ready_while_it_drains() -> None:
     """A probe on a connection that is open is told; one that comes anew is refused once intake is closed, which counts as not ready."""
     with running_sidecar() as sidecar:
+        sidecar.until_ready()
         connection = HTTPConnection(sidecar.http, timeout=PATIENCE_SECONDS)
         connection.request("GET", "/readyz")
         assert connection.getresponse().read() == b"ok\n"

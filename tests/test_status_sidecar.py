@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import get, running_sidecar, send_json
 from tests.sources.certificates import write_secret
 from tests.status_traffic import BAD, CRITERIA, HOSTILE, JUDGED, NOT_CAPTURED, ROOTLESS, SECRET, UNBOUND, VERDICTS, trace, trace_id_of
@@ -36,6 +36,7 @@ def feed(sidecar: RunningSidecar) -> None:
         send_json(sidecar.http, request)
     for _ in range(VERDICTS + 1):
         sidecar.verdicts.get(timeout=PATIENCE_SECONDS)
+    wait_for(lambda: len(labels(page(sidecar))) >= VERDICTS, "the page, where what is printed stands a moment later")
 
 
 def page(sidecar: RunningSidecar, path: str = "", *, status: int = 200) -> str:
@@ -76,9 +77,11 @@ def test_secrets_are_taken_out_of_names_and_values(criteria: Path) -> None:
     with running_sidecar("--criteria", str(criteria), environ=environ) as sidecar:
         feed(sidecar)
         key = "sk-proj-" + "a1B2" * 10
-        send_json(sidecar.http, trace(50, service="order-desk", agent=f"agent {key}", calls=[(f"call {key}", {}, None)]))
+        named = trace(50, service="order-desk", agent=f"agent {key}", calls=[(f"call {key}", {}, None)])
+        send_json(sidecar.http, named)
         for _ in range(4):
             sidecar.verdicts.get(timeout=PATIENCE_SECONDS)
+        wait_for(lambda: trace_id_of(named) in page(sidecar), "the page with the new trace")
         texts = [page(sidecar), page(sidecar, f"/traces/{trace_id_of(BAD)}")]
         texts.append(page(sidecar, re.findall("/traces/[0-9a-f]{32}", texts[0])[0]))
     assert "Actual: " in texts[1]

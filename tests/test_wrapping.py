@@ -120,7 +120,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
         logger_provider.add_log_record_processor(SimpleLogRecordProcessor(logs))
         provider = TracerProvider(resource=Resource({"service.name": "svc"}), span_limits=limits, shutdown_on_exit=False)
         # a generous budget, since it is no matter of seconds here whether the verdict is there in time
-        file = settings(tmp_path, **{"root_budget": "30s", **completion})
+        file = settings(tmp_path, **{"root_budget": "5m", **completion})
         processor = ToolCallEvalSpanProcessor(next=following, settings_file=file, logger_provider=logger_provider, tracer_provider=provider)
         provider.add_span_processor(processor)
         provider.add_span_processor(SimpleSpanProcessor(beside))

@@ -13,6 +13,7 @@ import pytest
 from otel_toolcall_eval.cli.parser import run
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.sources.http_pages import may_see
+from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import get, running_sidecar, send_json
 
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ def otlp_span(number: int, parent: int | None) -> dict[str, object]:
 
 def test_what_a_sidecar_holds_is_shown_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     with running_sidecar(quiet="20m", environ={"OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_MAX": "30m"}) as sidecar:
-        url = f"http://{sidecar.http}"
-        assert run(["traces", "--url", url]) == 0
+        url, patient = f"http://{sidecar.http}", ["--timeout", str(PATIENCE_SECONDS)]
+        assert run(["traces", "--url", url, *patient]) == 0
         assert capsys.readouterr().out == "0 open, 0 decided and open to late spans, 0.0 KiB; nothing waits\n"
         send_json(sidecar.http, {"resourceSpans": [{"scopeSpans": [{"spans": [otlp_span(1, None), otlp_span(3, 2)]}]}]})
-        assert run(["traces", "--url", url]) == 0
+        assert run(["traces", "--url", url, *patient]) == 0
         table = capsys.readouterr().out
-        assert run(["traces", "--url", f"{url}/", "--format", "json"]) == 0
+        assert run(["traces", "--url", f"{url}/", *patient, "--format", "json"]) == 0
         document = json.loads(capsys.readouterr().out)
         assert get(sidecar.http, "/debug/traces")[0] == 200
     (trace,) = document["traces"]
@@ -84,7 +85,7 @@ def answering(status: int, body: bytes) -> Iterator[str]:
 )
 def test_answer_that_can_not_be_used_says_what_to_do(status: int, body: bytes, words: str) -> None:
     with answering(status, body) as url, pytest.raises(SettingsError, match=words):
-        run(["traces", "--url", url])
+        run(["traces", "--url", url, "--timeout", str(PATIENCE_SECONDS)])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped] # it has no types
 
 from tests.journal.test_kills import POLICY, Senders, judged_once, requests_of
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import get, metric_sums, running_sidecar
 from tests.sources.receivers import PROTOBUF, TRACES, ask
 
@@ -73,12 +73,10 @@ def fill(path: Path) -> None:
                 assert error.errno == errno.ENOSPC  # noqa: PT017 - how it ends
 
 
-def until(condition: Callable[[], bool], what: str) -> float:
+def seconds_until(condition: Callable[[], bool], what: str) -> float:
     """Wait, and return how many seconds that took."""
     begun = time.monotonic()
-    while not condition():
-        assert time.monotonic() < begun + 60, f"waited for {what}"
-        time.sleep(0.02)
+    wait_for(condition, what)
     return time.monotonic() - begun
 
 
@@ -101,14 +99,14 @@ def test_senders_keep_what_a_full_disk_has_no_room_for_and_all_goes_on_once_ther
             recoveries = []
             for _ in range(3):
                 before = len(senders.acknowledged)
-                until(lambda before=before: len(senders.acknowledged) > before + 5, "traces that are taken in")  # type: ignore[misc]
+                seconds_until(lambda before=before: len(senders.acknowledged) > before + 5, "traces that are taken in")  # type: ignore[misc]
                 ballast = seen_by(sidecar, folder) / "ballast"
                 fill(ballast)
-                until(lambda: get(sidecar.http, "/readyz") == (503, b"journal\n"), "a full disk")
+                seconds_until(lambda: get(sidecar.http, "/readyz") == (503, b"journal\n"), "a full disk")
                 _is_refused_as_promised(sidecar)
                 assert get(sidecar.http, "/livez") == (200, b"ok\n")
                 ballast.unlink()
-                recoveries.append(until(lambda: is_ready(sidecar), "room"))
+                recoveries.append(seconds_until(lambda: is_ready(sidecar), "room"))
         finally:
             senders.stop()
         assert sidecar.terminate() == 0
@@ -140,14 +138,14 @@ def test_without_ack_judging_goes_on_while_the_disk_is_full(tmp_path: Path, sync
         senders.sidecar = sidecar
         senders.start()
         try:
-            until(lambda: len(senders.acknowledged) > 5, "traces that are taken in")
+            seconds_until(lambda: len(senders.acknowledged) > 5, "traces that are taken in")
             fill(ballast)
-            until(lambda: metric_sums(sidecar.http).get("toolcall_eval_journal_failures_total", 0) > 0, "a full disk")
+            seconds_until(lambda: metric_sums(sidecar.http).get("toolcall_eval_journal_failures_total", 0) > 0, "a full disk")
             before = len(senders.acknowledged)
-            until(lambda: len(senders.acknowledged) > before + 5, "traces that are taken in without a journal")
+            seconds_until(lambda: len(senders.acknowledged) > before + 5, "traces that are taken in without a journal")
             assert is_ready(sidecar)
             ballast.unlink()
-            until(lambda: any("can be written again" in line for line in sidecar.log), "a journal that is written again")
+            seconds_until(lambda: any("can be written again" in line for line in sidecar.log), "a journal that is written again")
         finally:
             senders.stop()
         assert sidecar.terminate() == 0
@@ -165,7 +163,7 @@ def test_a_disk_that_the_journal_alone_fills_is_enough_for_what_is_open(tmp_path
         senders.sidecar = sidecar
         senders.start()
         try:
-            until(lambda: len(senders.acknowledged) > 300, "traces that are taken in")
+            seconds_until(lambda: len(senders.acknowledged) > 300, "traces that are taken in")
         finally:
             senders.stop()
         assert sidecar.terminate() == 0

@@ -296,7 +296,7 @@ def operations(spans: list[Span]) -> st.SearchStrategy[list[tuple[str, object]]]
 
 
 def lived(path: Path, script: list[tuple[str, object]], spans: list[Span], policy: CompletionPolicy, *, kills: bool, **how: object) -> Life:
-    """Run a script; where a kill comes in the middle of a turn, the sender sends again."""
+    """Run a script; where a kill comes in the middle of a turn, the sender sends again, and a wait that it cut short begins anew."""
     life = Life(path, policy=policy, **how)  # type: ignore[arg-type] # as declared there
     for what, detail in script:
         if what == "kill":
@@ -308,8 +308,7 @@ def lived(path: Path, script: list[tuple[str, object]], spans: list[Span], polic
             play(life, what, detail, spans)
         except Killed:
             life = next_life(life)
-            if what == "send":
-                play(life, what, detail, spans)
+            play(life, what, detail, spans)
     life.kill_at = ""
     if kills:
         life = next_life(life)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,7 @@ from otel_toolcall_eval.sidecar import Sidecar
 from tests.fakes import span
 from tests.journal.lives import Life
 from tests.journal.test_failures import full
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import get, post
 from tests.test_sidecar import otlp, otlp_span
 
@@ -50,16 +50,13 @@ def test_full_disk_is_told_to_senders_and_on_the_page_and_both_end_by_themselves
         while (status := send(sidecar, trace := trace + 1, "x" * 50_000)) == 200:
             assert trace < 100
         assert status == 503
-        assert get(str(sidecar.addresses["http"]), "/readyz") == (503, b"journal\n")
+        wait_for(lambda: get(str(sidecar.addresses["http"]), "/readyz") == (503, b"journal\n"), "what is not ready")
         assert get(str(sidecar.addresses["http"]), "/livez") == (200, b"ok\n")
         full(journal, is_full=False)
-        deadline = time.monotonic() + 30
-        while get(str(sidecar.addresses["http"]), "/readyz")[0] != 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(lambda: get(str(sidecar.addresses["http"]), "/readyz")[0] == 200, "room")
         assert send(sidecar, trace, "x" * 50_000) == 200
     finally:
-        assert sidecar.stop(timeout_seconds=20)
+        assert sidecar.stop(timeout_seconds=PATIENCE_SECONDS)
 
 
 def test_start_that_fails_leaves_the_journal_as_it_was(tmp_path: Path) -> None:
@@ -80,4 +77,4 @@ def test_second_sidecar_on_one_journal_does_not_start(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match="another process has this journal"):
             Sidecar(settings(tmp_path / "j"))
     finally:
-        first.stop(timeout_seconds=20)
+        first.stop(timeout_seconds=PATIENCE_SECONDS)

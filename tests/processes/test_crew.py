@@ -334,10 +334,12 @@ def test_a_member_that_can_not_judge_any_more_ends() -> None:
 
 
 def test_one_that_does_not_answer_is_sent_nothing_and_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otel_toolcall_eval.processes.link.STALLED_SECONDS", 0.05)
-    with crew_of(1) as (crew, played):
+    with crew_of(1) as (crew, played), monkeypatch.context() as impatient:
         send(crew)
         counted = crew.counts()
+        impatient.setattr("otel_toolcall_eval.processes.link.STALLED_SECONDS", 0.05)
+        impatient.setattr("otel_toolcall_eval.processes.crew.ASK_SECONDS", 0.05)
+        impatient.setattr("otel_toolcall_eval.processes.crew.PROBLEMS_SECONDS", 0.05)
         gate, offer = threading.Event(), played[0].worker.offer
         played[0].worker.offer = lambda *given, **named: (gate.wait(PATIENCE_SECONDS), offer(*given, **named))[1]  # type: ignore[method-assign]
         taken, _ = crew.offer(Kind.SPANS, share_spans(SPREAD, 1), transport="grpc", may_shed=False)
@@ -347,6 +349,7 @@ def test_one_that_does_not_answer_is_sent_nothing_and_keeps_nobody_waiting(monke
             crew.offer(Kind.SPANS, share_spans(SPREAD, 1), transport="grpc", may_shed=False)
         assert crew.counts().keys() >= counted.keys()  # what it told last
         assert crew.problems() == ["worker"]
+        impatient.undo()
         gate.set()
         assert taken.result(PATIENCE_SECONDS)[0].judged
         send(crew)

@@ -52,14 +52,16 @@ def test_more_calls_than_there_are_workers_stall_and_the_next_one_is_answered(
 ) -> None:
     monkeypatch.setattr(grpc_calls, "_PRESSED_SECONDS", 0.2)
     intake = Intake()
-    with running(grpc_receiver(intake, max_calls=CALLS)) as port, stalled(port, CALLS - 1, method, more):
+    receiver = grpc_receiver(intake, max_calls=CALLS)
+    with running(receiver) as port, stalled(port, CALLS - 1, method, more):
         assert [call(port, BODY).code for _ in range(3)] == ["OK"] * 3
         with stalled(port, 5 * CALLS, method, more):
+            wait_for(lambda: method != TRACES or under_way(receiver) == CALLS, "the calls that stall")
             # while they are young, there is no telling that they stall; the sender is asked to come again
             until(port, "OK")
             assert health_pb2.HealthCheckResponse.FromString(until(port, "OK", b"", CHECK).body).status == SERVING
-            while ("grpc", "too_slow") not in intake.refusals:  # on a busy machine young ones grow old meanwhile
-                until(port, "OK")
+            # on a busy machine young ones grow old meanwhile
+            wait_for(lambda: ("grpc", "too_slow") in intake.refusals or not until(port, "OK"), "the end of a slow call")
 
 
 def until(port: int, code: str, message: bytes = BODY, method: str = TRACES) -> Called:
@@ -75,7 +77,10 @@ def until(port: int, code: str, message: bytes = BODY, method: str = TRACES) -> 
 
 
 def under_way(receiver: GrpcReceiver) -> int:
-    """Return how many calls of OTLP are counted."""
+    """Return how many calls of OTLP are counted.
+
+    What is written to a socket is counted a little later. A call of ours that comes before takes the place of one that is to stall.
+    """
     return receiver._calls[0]._under_way  # noqa: SLF001 - who stalls can't see whether it is counted
 
 
@@ -84,7 +89,6 @@ def test_a_call_that_is_one_too_many_is_asked_to_come_again(monkeypatch: pytest.
     intake = Intake()
     receiver = grpc_receiver(intake, max_calls=CALLS)
     with running(receiver) as port, stalled(port, CALLS):
-        # What is written to a socket is counted a little later, and a call of ours that comes before would take the place of another.
         wait_for(lambda: under_way(receiver) == CALLS, "the calls that stall")
         ended = call(port, BODY)
     assert ended.code == "UNAVAILABLE"
