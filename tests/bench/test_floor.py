@@ -17,7 +17,7 @@ from tests.bench.floor_server import TRACES_OF_EXPORT
 from tests.bench.least_slices import WAYS
 from tests.bench.sending import METHOD
 from tests.bench.servers import Dialogue
-from tests.patience import wait_for
+from tests.patience import PATIENCE_SECONDS, wait_for
 
 
 def found_of(*, counted: bool) -> Found:
@@ -72,8 +72,8 @@ def test_each_server_takes_requests_and_those_that_judge_send_what_comes_of_them
     with Dialogue("tests.bench.sink") as sink, Dialogue("tests.bench.floor_server", kind, sink.ready["address"]) as served:
         with grpc.insecure_channel(served.ready["address"]) as channel:
             export = channel.unary_unary(METHOD, None, None)
-            assert export(request_of(1, TRACES_OF_EXPORT), timeout=30) == b""
-            assert export(request_of(1_000, 1), timeout=30) == b""
+            assert export(request_of(1, TRACES_OF_EXPORT), timeout=PATIENCE_SECONDS) == b""
+            assert export(request_of(1_000, 1), timeout=PATIENCE_SECONDS) == b""
         expected = {"logs requests", "logs bytes", "trace requests", "trace bytes"} if kind in WAYS else set()
         counts: dict[str, int] = {}
         wait_for(lambda: (counts.update(sink.ask()["counts"]), counts.keys() >= expected)[1], "what is sent")

@@ -58,10 +58,12 @@ def release(running: RunningSidecar) -> None:
 def hold_all(judged: Judged, running: RunningSidecar, sent: Sent, recorded: Recorded) -> None:
     """Wait for the last verdict, and hold that each trace was judged and each span counted once."""
     judged.wait_for(running, sent.runs.keys() - sent.given_up)
+    spans = sum(number for t, number in sent.spans.items() if t not in sent.given_up)
+    wait_for(lambda: metric_sums(running.http).get("toolcall_eval_spans_received_total", 0) >= spans, "the count of all spans")
     counts = metric_sums(running.http)
     judged.finish(running)
     judged.hold(sent, recorded)
-    assert counts["toolcall_eval_spans_received_total"] == sum(number for t, number in sent.spans.items() if t not in sent.given_up)
+    assert counts["toolcall_eval_spans_received_total"] == spans
     assert counts.get("toolcall_eval_spans_duplicate_total", 0) == 0
 
 
@@ -159,6 +161,7 @@ def test_request_that_is_sent_again_after_its_answer_was_lost_counts_as_duplicat
         assert proxy.cut == 1
         assert not sent.given_up
         judged.wait_for(running, sent.runs)
+        wait_for(lambda: metric_sums(running.http).get("toolcall_eval_spans_duplicate_total", 0) > 0, "the count of duplicates")
         counts = metric_sums(running.http)
         judged.finish(running)
     judged.hold(sent, recorded)

@@ -79,6 +79,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     criteria.write_text(CRITERIA, encoding="utf-8")
     with running_sidecar("--criteria", str(criteria)) as sidecar:
         feed(sidecar)
+        shown = [f"/status/traces/{trace_id_of(request)}" for request in JUDGED]
+        wait_for(lambda: all(get(sidecar.http, path)[0] == 200 for path in shown), "the pages of all traces")
         yield Served(address=sidecar.http)
 
 
