@@ -61,7 +61,7 @@ def test_more_calls_than_there_are_workers_stall_and_the_next_one_is_answered(
             until(port, "OK")
             assert health_pb2.HealthCheckResponse.FromString(until(port, "OK", b"", CHECK).body).status == SERVING
             # on a busy machine young ones grow old meanwhile
-            wait_for(lambda: ("grpc", "too_slow") in intake.refusals or not until(port, "OK"), "the end of a slow call")
+            wait_for(lambda: until(port, "OK").code and ("grpc", "too_slow") in intake.refusals, "the end of a slow call")
 
 
 def until(port: int, code: str, message: bytes = BODY, method: str = TRACES) -> Called:
