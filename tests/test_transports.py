@@ -222,7 +222,7 @@ def rig() -> Iterator[Rig]:
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_delivery_and_transport_never_change_the_verdict(rig: Rig, data: st.DataObject) -> None:
     calls = data.draw(calls_strategy)
     # Equal start and end leave nothing but the order of IDs, and in process these are random: only there the order of two

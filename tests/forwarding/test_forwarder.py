@@ -184,7 +184,7 @@ def test_the_end_waits_for_what_is_under_way(kind: str) -> None:
     assert len(behaviour.bodies) == 50
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(request=requests().map(strange), signal=st.sampled_from(list(Signal)))
 def test_any_message_goes_on_byte_for_byte(
     shared: tuple[str, Forwarder, Behaviour], request: ExportTraceServiceRequest, signal: Signal

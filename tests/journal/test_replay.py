@@ -335,7 +335,7 @@ def play(life: Life, what: str, detail: object, spans: list[Span]) -> None:
 @pytest.mark.parametrize(
     ("spans", "unit"), [pytest.param(SPANS, Unit.TRACE, id="traces"), pytest.param(SESSION, Unit.AGENT_INVOCATION, id="units")]
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_kills_change_no_final_verdict_and_no_verdict_that_was_given(
     tmp_path_factory: pytest.TempPathFactory, spans: list[Span], unit: Unit, compact_bytes: int, data: st.DataObject

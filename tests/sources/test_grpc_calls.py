@@ -11,7 +11,7 @@ import pytest
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from otel_toolcall_eval.sources import grpc_calls, grpc_health
+from otel_toolcall_eval.sources import grpc_calls, grpc_health, otlp_grpc
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sources.http2 import RST_STREAM, SETTINGS, begun_call, connected, frame, frames
 from tests.sources.receivers import TRACES, Called, Intake, call, grpc_receiver, running
@@ -216,6 +216,7 @@ def test_health_calls_that_stall_end_for_those_that_wait_for_their_turn(method: 
 
 def test_who_watches_and_reads_nothing_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grpc_calls, "_PRESSED_SECONDS", 0.2)
+    monkeypatch.setattr(otlp_grpc, "HEALTH_SECONDS", grpc_health.HEALTH_SECONDS)
     no_window = frame(SETTINGS, content=b"\0\4\0\0\0\0")
     receiver = grpc_receiver(Intake())
     with running(receiver) as port, ExitStack() as stack:

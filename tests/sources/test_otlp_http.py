@@ -9,6 +9,7 @@ import pytest
 
 from otel_toolcall_eval.sources import otlp_http
 from otel_toolcall_eval.sources.http_pages import Page, health_page, metrics_page
+from tests.e2e.ports import held_ports
 from tests.patience import PATIENCE_SECONDS, wait_for, with_a_limit
 from tests.sources.receivers import JSON, PROTOBUF, Intake, ask, http_receiver, post, running
 from tests.wire.otlp_requests import numbered, request_of, to_json
@@ -164,13 +165,15 @@ def test_a_start_that_fails_says_why_and_leaves_nothing_behind(monkeypatch: pyte
         raise RuntimeError(what)
 
     monkeypatch.setattr(otlp_http, "HttpService", fail)
-    receiver = http_receiver(Intake())
-    with pytest.raises(RuntimeError, match="no threads left"):
-        receiver.start()
-    receiver.stop(grace_seconds=1)
-    monkeypatch.undo()
-    with running(http_receiver(Intake(), port=receiver.port)) as port:
-        assert port == receiver.port
+    with held_ports(1) as (address,):
+        port = int(address.rpartition(":")[2])
+        receiver = http_receiver(Intake(), port=port)
+        with pytest.raises(RuntimeError, match="no threads left"):
+            receiver.start()
+        receiver.stop(grace_seconds=1)
+        monkeypatch.undo()
+        with running(http_receiver(Intake(), port=port)) as same:
+            assert same == port
 
 
 def test_requests_sent_behind_each_other_are_answered_in_order(bounded: tuple[Intake, int]) -> None:
