@@ -406,7 +406,7 @@ def run(provider, spans, name):
     spans.clear()
     with provider.get_tracer("agent").start_as_current_span(name, context={}, attributes=CRITERIA):
         pass
-    provider.force_flush()
+    provider.force_flush(300_000)
     return carried(spans)
 
 def child(name):
@@ -428,10 +428,10 @@ if __name__ == "__main__":
     for process in children:
         process.start()
     for process in children:
-        process.join(60)
+        process.join(300)
     print([process.exitcode for process in children])
     left.end()
-    provider.force_flush()
+    provider.force_flush(300_000)
     print(carried(spans))
 """
 

@@ -246,33 +246,33 @@ with tracer.start_as_current_span("parent", attributes=criteria):
                 pass
             with tracer.start_as_current_span("child", context={}, attributes=criteria):
                 pass
-            flushed = processor.force_flush(10_000)
+            flushed = processor.force_flush(300_000)
             os._exit(0 if flushed and len(verdicts.get_finished_logs()) == 4 else 7)
         children.append(child)
     print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
 stop.set()
 for thread in threads:
     thread.join()
-processor.force_flush()
+processor.force_flush(300_000)
 print(len(verdicts.get_finished_logs()))
 """
 
 
 AGENT_THAT_FORKS_WHILE_A_TRACE_IS_JUDGED = """
-import os, sys, threading, time
+import os, sys, threading
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import TracerProvider
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from otel_toolcall_eval.extraction import survey
 
-parent, judging = os.getpid(), threading.Event()
+parent, judging, forked = os.getpid(), threading.Event(), threading.Event()
 
 class SlowTree(survey.SpanTree):
     def __init__(self, spans):
         if os.getpid() == parent:
             judging.set()
-            time.sleep(1)
+            forked.wait()
         super().__init__(spans)
 
 survey.SpanTree = SlowTree
@@ -286,14 +286,15 @@ criteria = {"toolcall_eval.criteria": "tokyo_forecast"}
 with provider.get_tracer("agent").start_as_current_span("judged while the process forks", attributes=criteria):
     pass
 for _ in range(3):  # or the child's thread would get the number of the one that judges here, and with it what that one holds
-    threading.Thread(target=time.sleep, args=(3,), daemon=True).start()
+    threading.Thread(target=forked.wait, daemon=True).start()
 judging.wait()
 child = os.fork()
 if child == 0:
     with provider.get_tracer("agent").start_as_current_span("child", attributes=criteria):
         pass
-    flushed = processor.force_flush(10_000)
+    flushed = processor.force_flush(300_000)
     os._exit(0 if flushed and len(verdicts.get_finished_logs()) == 4 else 7)
+forked.set()
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
