@@ -165,6 +165,7 @@ class TraceBuffer:
 
     def pop_due(self, *, now_ns: int, limit: int | None = None) -> list[Trace]:
         """Return traces that are due, oldest deadline first, after all that were evicted; at ``limit`` traces the rest stays due."""
+        self._memory.chill()  # not at the end: of what is decided now, much is released as soon as it is judged
         traces, self._evicted = self._evicted, []
         while self._deadlines and self._deadlines[0][0] <= now_ns and (limit is None or len(traces) < limit):
             _, key = heapq.heappop(self._deadlines)
@@ -178,7 +179,6 @@ class TraceBuffer:
             if self._open.get(key) is trace:  # not yet due, or there is more to come
                 trace.scheduled_ns = None
                 self._schedule(trace)
-        self._memory.chill()
         return traces
 
     def drain(self, *, now_ns: int, trigger: Trigger = Trigger.SHUTDOWN) -> list[Trace]:

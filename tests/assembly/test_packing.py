@@ -144,6 +144,32 @@ def test_megabytes_come_back_and_take_little_where_they_repeat(make: Callable[[m
     assert len(packed) < len(data) / 30
 
 
+def test_what_is_released_once_it_is_judged_was_packed_for_nothing_and_is_not() -> None:
+    packed = 0
+
+    class Counting:
+        def __init__(self, shown: memoryview | None) -> None:
+            self.shown = shown
+            self._packer = ZlibPacker(shown)
+            self.expand = self._packer.expand
+
+        def compress(self, data: bytes) -> bytes:
+            nonlocal packed
+            packed += 1
+            return self._packer.compress(data)
+
+    buf = TraceBuffer(is_relevant=lambda _: True, limits=BufferLimits(limit_bytes=80_000))  # has room for what is open
+    buf.pack_by(Counting)
+    for kept in (False, True):
+        for number in range(1, 1_000):
+            now_ns = number * SECOND_NS
+            buf.add([span(n, trace=number + 10_000 * kept, parent=1 if n > 1 else None, tool="t") for n in (2, 1)], now_ns=now_ns)
+            for trace in buf.pop_due(now_ns=now_ns):
+                if not kept:
+                    buf.release(trace.key)
+        assert (packed > 0) is kept
+
+
 def test_a_buffer_packs_by_what_it_is_told_to() -> None:
     made = list[memoryview | None]()
 
@@ -156,6 +182,7 @@ def test_a_buffer_packs_by_what_it_is_told_to() -> None:
     for number in range(1, 6):
         buf.add([span(n, trace=number, parent=1 if n > 1 else None, tool="t") for n in (2, 1)], now_ns=0)
     assert len(buf.pop_due(now_ns=10 * SECOND_NS)) == 5
+    buf.pop_due(now_ns=11 * SECOND_NS)
     assert made[0] is None
     assert len(made) == 2
 
