@@ -162,6 +162,12 @@ NO_PICKLE = FINISHED[FINISHED.index("\n    def __reduce__") :].lstrip("\n")
             id="types of fields are there when the class is made",
         ),
         pytest.param(
+            "if TYPE_CHECKING:\n    import a\n\n    from mypy_extensions import i64\n\n@dataclass(slots=True)\nclass A:\n    pass\n",
+            "if True:\n    import a\n\n    if TYPE_CHECKING: from mypy_extensions import i64\n\n"
+            "@dataclass(slots=True)\nclass A:\n    pass\n\n" + NO_PICKLE,
+            id="what only the compiler knows is not there when the code runs",
+        ),
+        pytest.param(
             "@dataclass(slots=True)\nclass A:\n    pass\n", "@dataclass(slots=True)\nclass A:\n    pass\n\n" + NO_PICKLE, id="no fields"
         ),
         pytest.param(

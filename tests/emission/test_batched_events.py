@@ -112,7 +112,7 @@ def _no_thread_is_left() -> Iterator[None]:
     assert set(threading.enumerate()) <= before  # those of another test may have ended meanwhile
 
 
-def _by_the_sdk(given: TraceReport, values: ExplainValues) -> tuple[object, object]:
+def by_the_sdk(given: TraceReport, values: ExplainValues) -> tuple[object, object]:
     logs, spans = InMemoryLogRecordExporter(), InMemorySpanExporter()  # type: ignore[no-untyped-call]
     resource = Resource(dict(RESOURCE))
     logger_provider, tracer_provider = (
@@ -137,7 +137,7 @@ def test_what_leaves_is_what_the_sdk_would_send(given: TraceReport, values: Expl
     emitted = Emitted(values=values)
     emitted.emitter.emit(given)
     emitted.emitter.shutdown(PATIENCE_SECONDS)
-    assert (emitted.logs.logs(), emitted.spans.spans()) == _by_the_sdk(given, values)
+    assert (emitted.logs.logs(), emitted.spans.spans()) == by_the_sdk(given, values)
     assert (emitted.logs.items, emitted.spans.items) == (len(given.verdicts), int(given.judged_span is not None))
 
 
@@ -148,7 +148,7 @@ def test_criteria_of_many_names_are_emitted_each_with_its_own(monkeypatch: pytes
     for _ in range(2):
         emitted.emitter.emit(given)
     emitted.emitter.shutdown(PATIENCE_SECONDS)
-    expected, _ = _by_the_sdk(given, ExplainValues.OFF)
+    expected, _ = by_the_sdk(given, ExplainValues.OFF)
     records = ExportLogsServiceRequest.FromString(b"".join(emitted.logs.bodies)).resource_logs[0].scope_logs[0].log_records
     assert len(records) == 80
     one = ExportLogsServiceRequest()
@@ -164,7 +164,7 @@ def test_what_is_remembered_of_scores_and_spans_is_bounded(monkeypatch: pytest.M
         given = report(verdict(given=score(number / 4)), agent=f"agent {number}")
         emitted.emitter.emit(given)
         assert emitted.emitter.flush(PATIENCE_SECONDS)
-        assert (emitted.logs.logs(), emitted.spans.spans()) == _by_the_sdk(given, ExplainValues.OFF)
+        assert (emitted.logs.logs(), emitted.spans.spans()) == by_the_sdk(given, ExplainValues.OFF)
         emitted.logs.bodies.clear()
         emitted.spans.bodies.clear()
     emitted.emitter.shutdown(PATIENCE_SECONDS)
@@ -196,6 +196,7 @@ def test_batch_leaves_when_it_is_large_or_old(monkeypatch: pytest.MonkeyPatch) -
     for _ in range(20):
         large.emitter.emit(REPORTS["plain"])
     assert 1 < len(large.logs.bodies) < 20
+    assert all(len(body) > 1_000 for body in large.logs.bodies)  # each anew as large
     large.emitter.shutdown(PATIENCE_SECONDS)
     assert large.logs.items == 20
 
