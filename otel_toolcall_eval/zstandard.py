@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_toolcall_eval.assembly.compressing import Packer
+    from otel_toolcall_eval.assembly.compressing import Expander, Packer
 
 _MODULES: Final = ("compression.zstd", "backports.zstd")
 _LEVEL: Final = -1  # 1 takes a quarter longer for 3 % less, -7 a third less for a quarter more
 _WINDOW_LOG: Final = 15
 _HASH_LOG: Final = 13
-"""As zlib's: 66 KiB a packer, with what it was shown. By default it would be more than a mebibyte."""
+"""As zlib's: some 100 KiB a packer, with what it was shown. By default it would be more than a mebibyte."""
 _LEAST_BYTES: Final = 8  # of what is shown
 
 
@@ -28,17 +28,30 @@ def zstandard_packer(modules: tuple[str, ...] = _MODULES) -> Callable[[memoryvie
     for name in modules:
         with suppress(ImportError):
             zstd = import_module(name)
-            return lambda shown: _ZstandardPacker(zstd, shown)
+            return lambda shown: _Packer(zstd, shown)
     return None
 
 
-class _ZstandardPacker:
-    """See ``Packer``."""
+class _Expander:
+    """See ``Expander``. Without a dictionary of its own until something is read, which seldom happens."""
 
     def __init__(self, zstd: Any, shown: memoryview | None) -> None:  # noqa: ANN401 - a module of either name
         self.shown = shown
         self._zstd = zstd
-        self._dictionary = None if shown is None or len(shown) < _LEAST_BYTES else zstd.ZstdDict(bytes(shown), is_raw=True)
+        self._dictionary: object = None
+
+    def expand(self, data: bytes) -> bytes:
+        if self._dictionary is None and self.shown is not None:
+            self._dictionary = _dictionary_of(self._zstd, self.shown)
+        found: bytes = self._zstd.decompress(data, zstd_dict=self._dictionary)
+        return found
+
+
+class _Packer:
+    """See ``Packer``."""
+
+    def __init__(self, zstd: Any, shown: memoryview | None) -> None:  # noqa: ANN401 - see above
+        self.expander: Expander = _Expander(zstd, shown)
         named = zstd.CompressionParameter
         options = {
             named.compression_level: _LEVEL,
@@ -47,13 +60,15 @@ class _ZstandardPacker:
             named.dict_id_flag: 0,
             named.checksum_flag: 0,  # the bytes never leave this process
         }
-        digested = None if self._dictionary is None else self._dictionary.as_digested_dict
+        dictionary = None if shown is None else _dictionary_of(zstd, shown)
+        digested = None if dictionary is None else dictionary.as_digested_dict
         self._compressor = zstd.ZstdCompressor(options=options, zstd_dict=digested)
 
     def compress(self, data: bytes) -> bytes:
         packed: bytes = self._compressor.compress(data, self._compressor.FLUSH_FRAME)
         return packed
 
-    def expand(self, data: bytes) -> bytes:
-        found: bytes = self._zstd.decompress(data, zstd_dict=self._dictionary)
-        return found
+
+def _dictionary_of(zstd: Any, shown: memoryview) -> Any:  # noqa: ANN401 - see above
+    """Return what was shown as a dictionary; None if it is too short for one."""
+    return None if len(shown) < _LEAST_BYTES else zstd.ZstdDict(bytes(shown), is_raw=True)

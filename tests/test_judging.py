@@ -140,6 +140,11 @@ def test_evaluation_ids_are_stable_and_differ_by_all_that_is_said_to_tell_them_a
     assert all(len(one) == 32 and one == one.lower() and int(one, 16) for ids in found for one in ids)
 
 
+def test_evaluation_ids_are_the_same_in_all_processes_and_versions() -> None:
+    """Whoever joins by them does so across restarts. A change of the recipe is a change that operators are told of."""
+    assert ids_of(TRACE, SET) == ["1b300c810132a8d8c9fed856a5f80ccb"]
+
+
 def ids_of(trace: Trace, criteria_set: CriteriaSet) -> list[str]:
     return [verdict.evaluation_id for verdict in judge_set({OrderCriteria: NamesEvaluator()}, trace, criteria_set, JudgedCalls(CALLS))]
 

@@ -20,7 +20,7 @@ RAW: Final = -14
 """A window of 16 KiB; no header and no checksum: the bytes never leave this process."""
 
 DICTIONARY_BYTES: Final = 15 << 10  # what is further back than the window reaches is of no use to its end
-MAX_KINDS: Final = 16  # 80 KiB each
+MAX_KINDS: Final = 16  # some 100 KiB each
 MAX_USES: Final = 1_000
 """After so many all are shown anew what traces look like, since agents change."""
 
@@ -30,32 +30,56 @@ MAX_SHOWN: Final = 64
 _MEMORY: Final = 5
 
 
-class Packer(Protocol):
-    """Makes bytes short, and reads them again. Owned by the buffer's thread.
+class Expander(Protocol):
+    """Reads what a packer made short, and is kept as long as that.
 
     Attributes:
-        shown: what others look like that it makes short; none for one that knows nothing.
+        shown: what the packer was shown; none if it knew nothing.
     """
 
     shown: memoryview | None
-
-    def compress(self, data: bytes) -> bytes:
-        """Return bytes in short."""
-        ...
 
     def expand(self, data: bytes) -> bytes:
         """Return what was made short."""
         ...
 
 
+class Packer(Protocol):
+    """Makes bytes short. Owned by the buffer's thread.
+
+    Attributes:
+        expander: reads them again.
+    """
+
+    expander: Expander
+
+    def compress(self, data: bytes) -> bytes:
+        """Return bytes in short."""
+        ...
+
+
+class ZlibExpander:
+    """Reads what ``ZlibPacker`` wrote."""
+
+    __slots__ = ("shown",)
+
+    def __init__(self, shown: memoryview | None) -> None:
+        """Take what the packer was shown."""
+        self.shown = shown
+
+    def expand(self, data: bytes) -> bytes:
+        """Return what was made short."""
+        return zlib.decompress(data, RAW) if self.shown is None else zlib.decompressobj(RAW, zdict=self.shown).decompress(data)
+
+
 class ZlibPacker:
     """Is there wherever Python is."""
 
-    __slots__ = ("_begun", "shown")
+    __slots__ = ("_begun", "expander")
 
     def __init__(self, shown: memoryview | None) -> None:
-        """Get ready; ``shown`` as of ``Packer``."""
-        self.shown = shown
+        """Get ready; ``shown`` is what others look like that it makes short."""
+        self.expander: Expander = ZlibExpander(shown)
         if shown is None:
             self._begun = zlib.compressobj(LEVEL, zlib.DEFLATED, RAW, _MEMORY)
         else:
@@ -65,10 +89,6 @@ class ZlibPacker:
         """Return bytes in short."""
         begun = self._begun.copy()
         return begun.compress(data) + begun.flush()
-
-    def expand(self, data: bytes) -> bytes:
-        """Return what was made short."""
-        return zlib.decompress(data, RAW) if self.shown is None else zlib.decompressobj(RAW, zdict=self.shown).decompress(data)
 
 
 class Compressors:
@@ -84,7 +104,7 @@ class Compressors:
         self._shown: list[weakref.ref[memoryview]] = []
         self._uses = 0
 
-    def compress(self, data: bytes, *, kind: str) -> tuple[bytes, Packer]:
+    def compress(self, data: bytes, *, kind: str) -> tuple[bytes, Expander]:
         """Return data in short, and what can read it."""
         self._uses += 1
         if self._uses > MAX_USES:
@@ -99,4 +119,4 @@ class Compressors:
                 shown = memoryview(data[-DICTIONARY_BYTES:])  # bytes that can be seen to be gone
                 self._known[kind] = self._make(shown)
                 self._shown.append(weakref.ref(shown))
-        return packer.compress(data), packer
+        return packer.compress(data), packer.expander

@@ -44,8 +44,8 @@ class _Shelf:
         self.size_bytes -= known[1]
         return True
 
-    def take_first(self) -> OpenTrace:
-        _, (trace, size_bytes) = self.traces.popitem(last=False)
+    def take(self, *, last: bool = False) -> OpenTrace:
+        _, (trace, size_bytes) = self.traces.popitem(last=last)
         self.size_bytes -= size_bytes
         return trace
 
@@ -107,16 +107,16 @@ class Memory:
             if len(young.traces) + len(soon.traces) + len(long.traces) == 1:
                 break
             if long.traces:
-                trace = long.take_first()
+                trace = long.take()
             elif warm_bytes > self._most_bytes:
-                trace = (young if self._is_crowded() or not soon.traces else soon).take_first()
+                trace = young.take() if self._is_crowded() or not soon.traces else soon.take(last=True)
             else:
                 break
             before = trace.size_bytes
             trace.pack(self._compressors)
             self.changed(trace, before)
         while self._is_crowded():
-            trace = young.take_first()
+            trace = young.take()
             (long if trace.root_ns is None else soon).put(trace)
 
     def clear(self) -> None:

@@ -39,14 +39,14 @@ _Row: TypeAlias = "tuple[bytes, bytes | None, str, int, int, int, int, int, str,
 class PackedSpans:
     """Spans of one trace, equal to the originals when they are unpacked."""
 
-    __slots__ = ("_blob", "_packer", "_shared", "_trace_id", "number", "size_bytes")
+    __slots__ = ("_blob", "_expander", "_shared", "_trace_id", "number", "size_bytes")
 
     def __init__(self, trace_id: bytes, spans: Mapping[bytes, Span], compressors: Compressors) -> None:
         """Pack spans, of which there is one at least; raises ValueError if a value is of a type that no decoder makes."""
         places: dict[int, int] = {}
         shared: list[Resource | Scope] = []
         rows = [_row(span, _place(span.resource, places, shared), _place(span.scope, places, shared)) for span in spans.values()]
-        self._blob, self._packer = compressors.compress(marshal.dumps(rows), kind=_kind_of(spans))
+        self._blob, self._expander = compressors.compress(marshal.dumps(rows), kind=_kind_of(spans))
         self._shared = tuple(shared)
         self._trace_id = trace_id
         self.number = len(rows)
@@ -54,7 +54,7 @@ class PackedSpans:
 
     def unpack(self) -> dict[bytes, Span]:
         """Return the spans by ID, in the order in which they were packed."""
-        rows: Iterable[_Row] = marshal.loads(self._packer.expand(self._blob))  # noqa: S302 - our own bytes of a moment ago
+        rows: Iterable[_Row] = marshal.loads(self._expander.expand(self._blob))  # noqa: S302 - our own bytes of a moment ago
         return {row[0]: _span(self._trace_id, row, self._shared) for row in rows}
 
 

@@ -148,16 +148,20 @@ class Looks:
     def reading(self, span: Span) -> Reading:
         """Return what the dialects make of a span. Cost: a look-up for each attribute that a dialect asks for, at the first time."""
         mark = span.look
-        if isinstance(mark, Mark) and mark.looks is self and mark.reading is not None:
-            return mark.reading
+        if isinstance(mark, Mark) and mark.looks is self:
+            reading = mark.reading  # asked once: another thread may forget it
+            if reading is not None:
+                return reading
         return self._found(span)
 
     def _found(self, span: Span) -> Reading:
         """Return the reading of a span that was not asked for before, or whose look was forgotten."""
         last = self._last.get(span.name)
-        if last is not None and last.likeness is not None and last.reading is not None and last.likeness.has(span):
-            object.__setattr__(span, "look", last)
-            return last.reading
+        if last is not None:
+            likeness, reading = last.likeness, last.reading  # asked once, as above
+            if likeness is not None and reading is not None and likeness.has(span):
+                object.__setattr__(span, "look", last)
+                return reading
         keys = tuple(span.attributes)
         layout = self._layouts.get(keys) or self._laid_out(keys)
         look = None if layout is None or len(span.scope.name) > MAX_SCOPE_CHARS else self._look(span, layout)

@@ -89,6 +89,7 @@ class Givens:
     def of(self, report: TraceReport, *, revision: int, bound: Bound) -> Given:
         """Return what a report says."""
         given = Given(revision=revision, said=said_in(report), bound=bound)
-        if given != self._last:
+        # Bindings that are equal may still judge differently: True is 1, and 0.0 is -0.0.
+        if bound is not self._last.bound or given != self._last:
             self._last = given
         return self._last

@@ -104,8 +104,8 @@ def test_what_is_alike_takes_less_and_everything_is_read_again_whatever_came_bet
         kind = f"kind-{number % (MAX_KINDS + 4)}"
         data = kind.encode() + text + noise.randbytes(20)
         made.append((data, *compressors.compress(data, kind=kind)))
-    assert all(packer.expand(blob) == data for data, blob, packer in made)
-    shown_sizes = [len(blob) for _, blob, packer in made if packer.shown]
+    assert all(expander.expand(blob) == data for data, blob, expander in made)
+    shown_sizes = [len(blob) for _, blob, expander in made if expander.shown]
     assert max(shown_sizes) < 200
     # the first of each kind, twice anew; and all of the kinds that there is no room for
     firsts = 3 * MAX_KINDS + sum(number % (MAX_KINDS + 4) >= MAX_KINDS for number in range(len(made)))
@@ -120,9 +120,9 @@ def test_what_was_shown_is_bounded_however_long_something_made_with_it_is_kept(m
         made = compressors.compress(data, kind=f"kind-{number % MAX_KINDS}")
         if number % 50 == 49:
             kept.append((data, *made))
-    shown = {id(packer) for _, _, packer in kept if packer.shown is not None}
+    shown = {id(expander) for _, _, expander in kept if expander.shown is not None}
     assert MAX_KINDS < len(shown) <= MAX_SHOWN
-    assert all(packer.expand(blob) == data for data, blob, packer in kept)
+    assert all(expander.expand(blob) == data for data, blob, expander in kept)
     kept.clear()
     del made
     again = {compressors.compress(b"%d" % number, kind="kind-1")[1] for number in range(2 * MAX_USES)}
@@ -130,17 +130,38 @@ def test_what_was_shown_is_bounded_however_long_something_made_with_it_is_kept(m
 
 
 @each_packer
+def test_a_packer_is_gone_once_others_are_shown_anew_whatever_is_left_of_what_it_made(make: Callable[[memoryview | None], Packer]) -> None:
+    alive = 0
+
+    class Watched:
+        def __init__(self, shown: memoryview | None) -> None:
+            nonlocal alive
+            alive += 1
+            self._packer = make(shown)
+            self.expander, self.compress = self._packer.expander, self._packer.compress
+
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    compressors = Compressors(Watched)
+    kept = [compressors.compress(b"%d" % number * 20, kind=f"kind-{number % 3}") for number in range(5 * MAX_USES)]
+    assert alive == 4  # one of each kind, and one that knows nothing
+    assert all(expander.expand(blob) == b"%d" % number * 20 for number, (blob, expander) in enumerate(kept))
+
+
+@each_packer
 @given(data=st.binary() | st.binary(max_size=9), shown=st.none() | st.binary() | st.binary(max_size=9))
 def test_all_bytes_come_back_whatever_was_shown(make: Callable[[memoryview | None], Packer], data: bytes, shown: bytes | None) -> None:
     packer = make(None if shown is None else memoryview(shown))
-    assert [packer.expand(packer.compress(one)) for one in (data, b"", data)] == [data, b"", data]
+    assert [packer.expander.expand(packer.compress(one)) for one in (data, b"", data)] == [data, b"", data]
 
 
 @each_packer
 def test_megabytes_come_back_and_take_little_where_they_repeat(make: Callable[[memoryview | None], Packer]) -> None:
     noise = random.Random(1).randbytes(10_000)  # noqa: S311 - repeatable, and no secret
     packer, data = make(memoryview(noise)), noise * 300
-    assert packer.expand(packed := packer.compress(data)) == data
+    assert packer.expander.expand(packed := packer.compress(data)) == data
     assert len(packed) < len(data) / 30
 
 
@@ -149,9 +170,8 @@ def test_what_is_released_once_it_is_judged_was_packed_for_nothing_and_is_not() 
 
     class Counting:
         def __init__(self, shown: memoryview | None) -> None:
-            self.shown = shown
             self._packer = ZlibPacker(shown)
-            self.expand = self._packer.expand
+            self.expander = self._packer.expander
 
         def compress(self, data: bytes) -> bytes:
             nonlocal packed
@@ -168,6 +188,16 @@ def test_what_is_released_once_it_is_judged_was_packed_for_nothing_and_is_not() 
                 if not kept:
                     buf.release(trace.key)
         assert (packed > 0) is kept
+
+
+def test_what_was_decided_is_packed_though_nothing_more_comes() -> None:
+    buf = TraceBuffer(is_relevant=lambda _: True, limits=BufferLimits(limit_bytes=80_000))
+    traces = range(1, 31)
+    buf.add([span(n, trace=number, parent=1 if n > 1 else None, tool="t") for number in traces for n in (2, 1)], now_ns=0)
+    assert len(buf.pop_due(now_ns=10 * SECOND_NS)) == 30
+    before = buf.size_bytes
+    assert buf.pop_due(now_ns=11 * SECOND_NS) == []
+    assert buf.size_bytes < before
 
 
 def test_a_buffer_packs_by_what_it_is_told_to() -> None:

@@ -57,15 +57,19 @@ def test_of_traces_with_roots_the_first_are_due_next_and_the_last_may_grow() -> 
     assert kept_by(Memory(4 * WEIGHT), traces) == [0, 1, 2, 9, 10, 11]
 
 
-def test_if_none_was_touched_of_late_the_first_of_those_left_in_peace_is_packed() -> None:
+def test_if_few_were_touched_of_late_the_last_of_those_left_in_peace_is_packed_first() -> None:
     memory = Memory(3 * WEIGHT)
     traces = [trace_of(n) for n in range(4)]
     assert kept_by(memory, traces) == [0, 1, 2, 3]  # the first two have been left in peace
     for trace in traces[2:]:
         memory.write_off(trace)
     heavy = trace_of(4)
-    heavy.size_bytes += 4 * WEIGHT
+    heavy.size_bytes += 5 * WEIGHT // 2
     memory.take_on(heavy)
+    memory.chill()
+    assert [trace.is_packed for trace in (heavy, *traces[:2])] == [False, False, True]
+    heavy.size_bytes += WEIGHT
+    memory.touch(heavy)
     memory.chill()
     assert [trace.is_packed for trace in (heavy, *traces[:2])] == [False, True, True]
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.extraction.call_reader import text_of
+from otel_toolcall_eval.extraction.call_reader import read_call, text_of
 from otel_toolcall_eval.extraction.dialect import Dialect, Match, Origin, Source, Step, Subject, Test
-from otel_toolcall_eval.extraction.plans import places
+from otel_toolcall_eval.extraction.plans import Plan, places
 from otel_toolcall_eval.extraction.reading import find_content, find_direct, find_in, grown
 from tests.extraction.spans import make, tree_of
 
@@ -78,6 +78,23 @@ def test_the_only_place_is_read_at_once_like_one_of_several(value: Value, found:
         founds = find_content(span, tree_of(span), (place,))
         assert [one.value for one in founds] == expected
         assert find_direct(span, place, "only") == (founds[0] if founds else None)
+
+
+@pytest.mark.parametrize("first", ["N/A", ""], ids=["placeholder", "blank"])
+def test_of_several_places_of_a_payload_the_first_that_holds_something_counts(first: str) -> None:
+    sources = tuple(Source(origin=Origin.ATTR, key=key) for key in ("a", "b"))
+    dialect = Dialect(
+        name="d",
+        family="d",
+        match=HAS_K,
+        name_from=(Source(origin=Origin.SPAN_NAME),),
+        output_from=sources,
+        placeholders={"output": frozenset({"N/A"})},
+    )
+    span = make(attributes={"a": first, "b": "x"})
+    call = read_call(span, tree_of(span), Plan.of([dialect], span))
+    assert call is not None
+    assert call.output.content.value == "x"
 
 
 def test_a_text_is_the_first_that_is_no_placeholder_wherever_the_source_looks() -> None:
