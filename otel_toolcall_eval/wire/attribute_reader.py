@@ -112,15 +112,7 @@ class AttributeReader:
             else:
                 kept.attributes[seen[0]] = seen[1]
             return
-        text: i64 = content_start(data, value, stop, _TAG_OF_VALUE)
-        if text > 0:
-            text = content_start(data, text, stop, _TAG_OF_TEXT)
-        if text > 0 and name in self._keys:
-            found = text_of(data[text:stop])
-            kept.attributes[name] = found
-            kept.size_bytes += decoded_bytes(found, stop - text)
-        else:
-            self._take(data[start:stop], kept, budget)
+        self._take_long(name, data, start, content_start(data, value, stop, _TAG_OF_VALUE), stop, kept, budget)
 
     def take_usual(self, name: bytes, data: bytes, at: i64, kept: Kept, budget: MemberBudget) -> i64:
         """Take the first attributes of a span at once, if they are like those of earlier spans of its name. Raises as ``read`` does.
@@ -156,7 +148,7 @@ class AttributeReader:
         kept.pattern = pattern
         return at
 
-    def _take_varying(  # noqa: C901, PLR0911, PLR0912 - in one, as `SpanReader.scan`
+    def _take_varying(  # noqa: C901, PLR0911 - in one, as `SpanReader.scan`
         self, data: bytes, at: i64, piece: Piece, kept: Kept, budget: MemberBudget
     ) -> i64:
         """Take the attribute at a position, if it has the key that is expected, and is written as usual; return its end, else 0."""
@@ -195,14 +187,20 @@ class AttributeReader:
             else:
                 kept.attributes[name] = seen[1]
             return stop  # nothing this short is nested too deep
-        text: i64 = content_start(data, content, stop, _TAG_OF_TEXT)
+        self._take_long(name, data, start, content, stop, kept, budget)
+        return 0 if kept.too_deep else stop
+
+    def _take_long(  # noqa: PLR0917 - positions, as of `take`
+        self, name: str, data: bytes, start: i64, content: i64, stop: i64, kept: Kept, budget: MemberBudget
+    ) -> None:
+        """Take what is too long to be remembered, nearly always a text; its value begins at ``content``, below 0 if there is more to it."""
+        text: i64 = content_start(data, content, stop, _TAG_OF_TEXT) if content > 0 else -1
         if text > 0 and name in self._keys:
             found = text_of(data[text:stop])
             kept.attributes[name] = found
             kept.size_bytes += decoded_bytes(found, stop - text)
         else:
             self._take(data[start:stop], kept, budget)
-        return 0 if kept.too_deep else stop
 
     def learn(self, name: bytes, text: str, data: bytes, at: int) -> None:
         """Remember for ``take_usual``, if it is due, how a span begins that did not go that way; ``at`` as there."""
