@@ -21,7 +21,7 @@ def render(value: object, *, limit: int = MAX_RENDERED) -> str:
     """Return ``repr(value)``, ending in ``...`` where it would be longer than ``limit`` characters.
 
     Integers of more than 2000 bits are shown in hexadecimal. Lone surrogates and control characters are escaped, so the
-    text can be encoded and stays on one line.
+    text can be encoded and stays on one line. Of a text that is cut, the quotes are those that suit the part that is shown.
 
     Cost: that of the part that is shown, however long the value is.
     """

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import ChainMap, deque
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.values.rendering import MAX_RENDERED, render
@@ -15,10 +15,23 @@ VALUES = st.recursive(
 )
 
 
+def seen(value: object, limit: int) -> object:
+    """Return a value whose texts end just behind what is shown of them, which is what their quotes are chosen by."""
+    if isinstance(value, str):
+        return value[: limit + 1]
+    if isinstance(value, list):
+        return [seen(member, limit) for member in value]
+    if isinstance(value, tuple):
+        return tuple(seen(member, limit) for member in value)
+    return {seen(key, limit): seen(member, limit) for key, member in value.items()} if isinstance(value, dict) else value
+
+
 @given(VALUES, st.integers(0, 60))
+@example([{"0000'": None}], 3)
+@example("ab\"'", 2)
 def test_rendering_is_repr_up_to_the_limit(value: object, limit: int) -> None:
     whole = repr(value)
-    assert render(value, limit=limit) == (whole if len(whole) <= limit else whole[:limit] + "...")
+    assert render(value, limit=limit) == (whole if len(whole) <= limit else repr(seen(value, limit))[:limit] + "...")
 
 
 @pytest.mark.parametrize(
