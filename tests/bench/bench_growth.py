@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
+from otel_toolcall_eval.process_limits import collect_garbage_seldom
 from otel_toolcall_eval.wire import otlp_protobuf
 from tests.bench.agent_traces import request_of as traces_of
 from tests.bench.bench_judging import calls_of, criteria_of, judging, request_of
@@ -75,7 +76,8 @@ def one_trace(*, calls: int, expectations: int) -> float:
 
 
 def results() -> Iterator[Result]:
-    """Measure once as many and twice as many by turns."""
+    """Measure once as many and twice as many by turns, with the garbage collector as a sidecar has it."""
+    collect_garbage_seldom()
     pairs: tuple[tuple[str, str, Callable[[int], float]], ...] = (
         ("traces", f"{TRACES:,} traces of ten spans", lambda part: standard(TRACES // part)),
         ("spans", f"a trace of {CALLS:,} calls, 20 expectations", lambda part: one_trace(calls=CALLS // part, expectations=20)),
