@@ -28,11 +28,14 @@ MOST_SECONDS = 3.0
 """That one answer waits. The Collector's exporter gives up after five, those of SDKs after ten."""
 
 _MEMORY_SPANS = 5_000  # after as many, what was measured before counts for half
+_REST_SPANS = 5_000  # of which so many were judged while none came: then judging has the process to itself, and is cheaper than in a flood
+_LONG_MEMORY_SPANS = 60_000
+"""Of a lower cost that is measured at rest: it would brake the next flood too little for its first seconds, when nothing is due yet."""
+
 BESIDES = 1.35
 """Times what the worker's thread takes: receiving and decoding, on other threads, take a third as long again. Counted by callgrind."""
 
-_SPANS_BEFORE = 1_000  # of which the costs are supposed, not measured: the very first span of all warms everything up
-_SECONDS_BEFORE = 50e-6  # of judging one of them; the first is judged only after the quiet period, and a flood is as long unbraked
+_SECONDS_BEFORE = 50e-6  # of judging a span, until one is: after the quiet period, and a flood is as long unbraked
 _HASTE = 5.0  # by a fifth of a second that verdicts are late already, work is charged twofold
 _LATEST_SECONDS = 1.0  # what counts of it: a process that was suspended was not busy
 _PAUSE_NS = 1_000_000_000  # a turn of the worker takes a fifteenth; a longer one most likely holds a pause of the process, or the machine
@@ -113,6 +116,7 @@ class Pace:
         self._taking = _Cost(0.0)
         self._judging = _Cost(_SECONDS_BEFORE)
         self._late_seconds = 0.0
+        self._since_taken = 0  # spans that were judged since some came
 
     @property
     def burden(self) -> Burden:
@@ -121,11 +125,13 @@ class Pace:
 
     def took(self, spans: int, *, ns: int) -> None:
         """Hear how long it took to take so many spans in."""
+        self._since_taken = 0
         self._taking.learn(spans, ns)
 
     def judged(self, spans: int, *, ns: int, late_ns: int) -> None:
         """Hear how long it took to judge the traces of so many spans, and how late that was."""
-        self._judging.learn(spans, ns)
+        self._judging.learn(spans, ns, at_rest=self._since_taken >= _REST_SPANS)
+        self._since_taken += spans
         self._late_seconds = min(late_ns / 1e9, _LATEST_SECONDS)
 
 
@@ -133,14 +139,13 @@ class _Cost:
     """What a span costs, of late."""
 
     def __init__(self, supposed_seconds: float) -> None:
-        self._spans = float(_SPANS_BEFORE)
-        self._total_seconds = supposed_seconds * self._spans
         self.seconds = supposed_seconds  # for one; written in one step, so any thread may read it
 
-    def learn(self, spans: int, ns: int) -> None:
+    def learn(self, spans: int, ns: int, *, at_rest: bool = False) -> None:
+        if not spans:
+            return
         if ns > _PAUSE_NS:  # a minute's pause, taken for work, would hold senders back for minutes: it is forgotten by spans that come
             ns = min(ns, spans * _MOST_SPAN_NS)
-        kept = _MEMORY_SPANS / (_MEMORY_SPANS + spans)
-        self._spans = self._spans * kept + spans
-        self._total_seconds = self._total_seconds * kept + ns / 1e9
-        self.seconds = self._total_seconds / self._spans
+        found = ns / 1e9 / spans
+        memory_spans = _LONG_MEMORY_SPANS if at_rest and found < self.seconds else _MEMORY_SPANS
+        self.seconds += (found - self.seconds) * spans / (memory_spans + spans)

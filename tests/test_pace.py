@@ -164,6 +164,30 @@ def test_what_it_costs_is_learned_anew_when_it_changes() -> None:
     assert pace.admit(SPANS, transport="grpc", now_ns=SECOND_NS) == pytest.approx(SPANS * 1_000e-6 - FREE_SECONDS, rel=0.02)
 
 
+def cost_of(pace: Paced) -> float:
+    """Return microseconds that a span is charged with, taking and judging together."""
+    return pace.pace.burden.span_seconds * 1e6
+
+
+def test_what_judging_costs_while_nothing_comes_says_little_of_the_next_flood() -> None:
+    pace = learned()
+    half_ns = int(1_000 * 40_000 / BESIDES)
+    for _ in range(45):
+        pace.judged(1_000, ns=half_ns, late_ns=0)  # what came before the senders stopped, in half the time
+    assert 75 < cost_of(pace) < 83
+    for _ in range(2_000):
+        pace.judged(1_000, ns=half_ns, late_ns=0)
+    assert cost_of(pace) == pytest.approx(60, rel=0.02)
+
+
+def test_what_judging_costs_while_spans_come_is_learned_at_once_though_it_be_less() -> None:
+    pace = learned()
+    for _ in range(45):
+        pace.took(1_000, ns=int(1_000 * 20_000 / BESIDES))
+        pace.judged(1_000, ns=int(1_000 * 40_000 / BESIDES), late_ns=0)
+    assert cost_of(pace) == pytest.approx(60, rel=0.02)
+
+
 def test_a_clock_that_stands_still_or_goes_back_changes_nothing() -> None:
     pace = learned()
     assert pace.admit(4 * SPANS, transport="grpc", now_ns=2 * SECOND_NS) == pytest.approx(0.1, rel=0.02)
