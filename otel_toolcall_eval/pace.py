@@ -35,6 +35,7 @@ _LONG_MEMORY_SPANS = 60_000
 BESIDES = 1.35
 """Times what the worker's thread takes: receiving and decoding, on other threads, take a third as long again. Counted by callgrind."""
 
+_SPANS_BEFORE = 1_000  # of which the costs are supposed, not measured: the very first span of all warms everything up
 _SECONDS_BEFORE = 50e-6  # of judging a span, until one is: after the quiet period, and a flood is as long unbraked
 _HASTE = 5.0  # by a fifth of a second that verdicts are late already, work is charged twofold
 _LATEST_SECONDS = 1.0  # what counts of it: a process that was suspended was not busy
@@ -139,6 +140,7 @@ class _Cost:
     """What a span costs, of late."""
 
     def __init__(self, supposed_seconds: float) -> None:
+        self._known_spans = _SPANS_BEFORE
         self.seconds = supposed_seconds  # for one; written in one step, so any thread may read it
 
     def learn(self, spans: int, ns: int, *, at_rest: bool = False) -> None:
@@ -147,5 +149,8 @@ class _Cost:
         if ns > _PAUSE_NS:  # a minute's pause, taken for work, would hold senders back for minutes: it is forgotten by spans that come
             ns = min(ns, spans * _MOST_SPAN_NS)
         found = ns / 1e9 / spans
-        memory_spans = _LONG_MEMORY_SPANS if at_rest and found < self.seconds else _MEMORY_SPANS
+        memory_spans = min(self._known_spans, _MEMORY_SPANS)
+        if at_rest and found < self.seconds and memory_spans == _MEMORY_SPANS:
+            memory_spans = _LONG_MEMORY_SPANS
+        self._known_spans += spans
         self.seconds += (found - self.seconds) * spans / (memory_spans + spans)
