@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_toolcall_eval.model.trace import Trace, Trigger
+from otel_toolcall_eval.process_limits import collect_garbage_seldom
 from otel_toolcall_eval.settings.criteria_check import build_check
 from otel_toolcall_eval.wire import otlp_protobuf
 from tests.assembly.judged import pipeline
@@ -116,7 +117,8 @@ def reference(specs: Mapping[int, object]) -> tuple[str, dict[int, float]]:
 
 
 def results() -> Iterator[Result]:
-    """Measure every size, and how time grows with size."""
+    """Measure every size, and how time grows with size, with the garbage collector as a sidecar has it."""
+    collect_garbage_seldom()
     calls = {size: calls_of(size) for size in GOALS}
     yardstick, theirs = reference({size: {"calls": some, "criteria": criteria_of(some)} for size, some in calls.items()})
     for size, limit in GOALS.items():
