@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import importlib.util
 import re
 import subprocess
@@ -13,7 +14,10 @@ from pathlib import Path
 from tests.fuzz.oracles import TARGETS
 
 _TRIED = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
-_SHOWN = 3000
+_BROKE = re.compile(r"(?:Uncaught Python exception|Traceback \(most recent call last\)|ERROR: libFuzzer).*", re.DOTALL)
+"""What an engine prints once it has found something; before it stand thousands of lines about what it tried."""
+
+_SHOWN = 6000
 
 
 def main() -> int:
@@ -36,12 +40,16 @@ def _run(target: str, asked: argparse.Namespace) -> bool:
     """Run one target and tell whether it held."""
     folder = asked.folder / target
     command = [sys.executable, "-m", "tests.fuzz.engine", target, str(folder), str(asked.seconds), str(asked.runs)]
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
-    tried = _TRIED.search(ended.stdout + ended.stderr)
+    ended = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    tried = _TRIED.search(ended.stdout)
     print(f"fuzz: {target}: {tried[1] if tried else 'unknown'} inputs, {'held' if ended.returncode == 0 else 'BROKEN'}")  # noqa: T201
     if ended.returncode != 0:
-        print((ended.stdout + ended.stderr)[-_SHOWN:])  # noqa: T201
-        print(f"fuzz: the input lies in {folder / 'crashes'}; once mended, keep it in tests/fuzz/found/{target}/")  # noqa: T201
+        broke = _BROKE.search(ended.stdout)
+        print(broke[0][:_SHOWN] if broke else ended.stdout[-_SHOWN:])  # noqa: T201
+        for found in sorted(folder.glob("crashes/*")):
+            # In full, for a machine that keeps its output alone: `base64 -d` makes a file of it.
+            print(f"fuzz: {found} is, in base64:\n{base64.b64encode(found.read_bytes()).decode()}")  # noqa: T201
+        print(f"fuzz: once mended, keep the input in tests/fuzz/found/{target}/")  # noqa: T201
     return ended.returncode == 0
 
 

@@ -37,6 +37,8 @@ def test_not_a_number_stays_not_a_number() -> None:
         pytest.param(b"\x0a\x01a\x18\x05", 5, id="text, then a number: the last counts"),
         pytest.param(b"\x42\x01?\x0a\x01a", "a", id="unknown field first"),
         pytest.param(b"\x0a\x01a\x42\x01?", "a", id="unknown field last"),
+        pytest.param(b"\x40\x01", None, id="an index into the table of texts, which profiles alone have"),
+        pytest.param(b"\x0a\x01a\x40\x01", "a", id="text, then such an index"),
         pytest.param(b"\x08\x05", None, id="known number, another wire type"),
         pytest.param(b"\x10\x02", True, id="a boolean other than 0 and 1"),
         pytest.param(b"\x18" + b"\xff" * 9 + b"\x01", -1, id="negative"),
