@@ -229,14 +229,10 @@ def _plain(attributes: Iterable[KeyValue]) -> dict[str, Value]:
     return {each.key: plain_value(each.value) for each in attributes}
 
 
-_NOT_OF_TRACES = frozenset({None, "string_value_strindex"})
-"""What is no value: none at all, and an index into the table of texts that profiles alone have (opentelemetry-proto 1.45 and later)."""
-
-
 def plain_value(value: AnyValue) -> Value:
     """Return a value as the model has it."""
     kind = value.WhichOneof("value")
-    if kind in _NOT_OF_TRACES:
+    if kind is None or kind == "string_value_strindex":  # an index into a table of texts that profiles alone have
         return None
     if kind == "array_value":
         return tuple(plain_value(member) for member in value.array_value.values)
