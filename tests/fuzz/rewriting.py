@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Attributes, Scope, Span, Value
 
-OTHER_TRACE = b"another trace..."
 _UINT64 = (1 << 64) - 1
 
 
@@ -63,6 +62,11 @@ def traces_in_protobuf(spans: Sequence[Span]) -> bytes:
     )
 
 
+def another_trace(trace_id: bytes) -> bytes:
+    """Return a trace ID that is another one, and not all zeros."""
+    return bytes([trace_id[0] ^ 1 or 2]) + trace_id[1:]
+
+
 def _scope(scope: Scope) -> bytes:
     return field(1, field(1, scope.name.encode()) + field(2, scope.version.encode()))
 
@@ -83,7 +87,7 @@ def _span(span: Span) -> bytes:
             key_values(9, span.attributes),
             number_field(10, span.dropped_attributes),
             *events,
-            field(13, field(1, OTHER_TRACE)) if span.linked else b"",
+            field(13, field(1, another_trace(span.trace_id))) if span.linked else b"",
             field(15, field(2, span.status_message.encode()) + number_field(3, span.status.value)),
             varint(16 << 3 | 5) + struct.pack("<I", span.flags),
         )
@@ -166,7 +170,7 @@ def _json_span(span: Span) -> dict[str, object]:
             {"name": event.name, "timeUnixNano": event.time_unix_ns, "attributes": json_attributes(event.attributes)}
             for event in span.events
         ],
-        "links": [{"traceId": OTHER_TRACE.hex()}] if span.linked else [],
+        "links": [{"traceId": another_trace(span.trace_id).hex()}] if span.linked else [],
         "status": {"code": span.status.value, "message": span.status_message},
         "flags": span.flags,
     }
