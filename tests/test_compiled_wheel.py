@@ -24,6 +24,7 @@ WHOLE = (
     "test_api.py",
     "test_binding.py",
     "test_conformance.py",
+    "test_history.py",
     "test_in_process.py",
     "test_judging.py",
     "test_pipeline.py",

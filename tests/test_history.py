@@ -1,0 +1,162 @@
+"""What came before changes nothing: a trace is read, judged and told of as by a process that has seen none.
+
+From bytes to events, the short ways compare what comes with what came last, and remember what was the same. Here a long-lived process and
+fresh ones take the same traces, which differ in small ways from each other, so that short ways are taken, and left again at any place.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from opentelemetry.sdk.resources import Resource
+
+from otel_toolcall_eval.emission.aggregator import Aggregator
+from otel_toolcall_eval.emission.attributes import Explain, ExplainValues
+from otel_toolcall_eval.emission.batched_events import BatchedEvents
+from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.pipeline import Pipeline
+from otel_toolcall_eval.settings.criteria_check import build_check
+from otel_toolcall_eval.settings.dialect_file import default_extractor
+from otel_toolcall_eval.wire import otlp_json, otlp_protobuf
+from otel_toolcall_eval.wiring import EVALUATORS
+from tests.assembly.judged import criteria_set
+from tests.bench import bench_judging, loads
+from tests.emission.test_batched_events import NOW_UNIX_NS, RESOURCE, Outlet
+from tests.fakes import SECOND_NS
+from tests.stories import GUIDES_CALLS, Story
+from tests.wire.otlp_requests import expected_spans, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    from otel_toolcall_eval.emission.aggregator import Key
+    from otel_toolcall_eval.model.criteria import CriteriaSet
+    from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.model.trace import Projection, Span
+
+TRACES: Final = 40
+_UNTIL_DUE_NS: Final = 10_000 * SECOND_NS
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
+_TIMES: Final = ("duration", "delay")
+"""How instruments are named that measure how long something took: how often is the same in both, how long is not."""
+
+
+def _criteria(name: str, judged: Mapping[str, Any], *, strict: bool) -> CriteriaSet:
+    return criteria_set([build_check(bench_judging.IDS[kind], {"strict": strict}, given) for kind, given in judged.items()], name)
+
+
+_STANDARD: Final = json.loads(loads.criteria("any"))["evaluations"][0]["evaluation_criterias"]
+_GUIDES: Final = bench_judging.criteria_of(GUIDES_CALLS)
+CRITERIA: Final = [
+    _criteria("standard", _STANDARD, strict=False),
+    _criteria("guides", _GUIDES, strict=False),
+    _criteria("standard-strict", _STANDARD, strict=True),
+    _criteria("guides-strict", _GUIDES, strict=True),
+]
+
+
+class Process:
+    """From spans to events and metrics, with the memory of all that."""
+
+    def __init__(self, criteria: Sequence[CriteriaSet], values: ExplainValues) -> None:
+        self.pipeline = Pipeline(reader=default_extractor(), evaluators=EVALUATORS, criteria=criteria)
+        self._now_ns = SECOND_NS
+        self._logs, self._spans = Outlet(), Outlet()
+        explain = Explain(values=values)
+        self._events = BatchedEvents(
+            self._logs, self._spans, resource=RESOURCE, explain=explain, clock=lambda: NOW_UNIX_NS, delay_seconds=3600
+        )
+        self._aggregator = Aggregator(Resource({}))
+        self._metrics = MetricsEmitter(self._aggregator)
+
+    def judge(self, spans: Sequence[Span]) -> list[TraceReport]:
+        self.pipeline.add(spans, now_ns=self._now_ns, transport="grpc")
+        self._now_ns += _UNTIL_DUE_NS
+        reports = self.pipeline.pop_due(now_ns=self._now_ns)
+        assert not self.pipeline.take_faults()
+        return reports
+
+    def tell(self, reports: Iterable[TraceReport]) -> tuple[object, object]:
+        """Return the events and the spans that carry them."""
+        for report in reports:
+            self._metrics.emit(report)
+            self._events.emit(report)
+        self._events.flush(1.0)
+        told = self._logs.logs(), self._spans.spans()
+        self._logs.bodies.clear()
+        self._spans.bodies.clear()
+        return told
+
+    def count_into(self, totals: dict[tuple[str, Key | None, int], float]) -> None:
+        """Add up what the metrics hold: the number in each bucket, and the sum where it is not a time."""
+        for name, cells in self._aggregator.states(take_extremes=False).items():
+            for key, state in cells:
+                if not name.endswith(_TIMES):
+                    totals[name, key, -1] += round(state.total, 6)
+                    for bucket, number in enumerate(state.counts):
+                        totals[name, key, bucket] += number
+                else:
+                    totals[name, key, 0] += sum(state.counts)
+
+    def end(self) -> None:
+        self._events.shutdown(1.0)
+
+
+def seen(reports: Iterable[TraceReport]) -> list[tuple[str, list[str]]]:
+    """Return all that is said of traces; payloads as they are decoded."""
+    return [
+        (
+            _ADDRESS.sub("", repr(replace(report, evaluation_seconds=0.0))),
+            [repr((call.arguments.content, call.output.content)) for call in report.extraction.calls],
+        )
+        for report in reports
+    ]
+
+
+def decoded(request: ExportTraceServiceRequest, projection: Projection, *, as_json: bool) -> tuple[Sequence[Span], Sequence[Span]]:
+    """Return the spans as we decode them, and as the generated classes do."""
+    if as_json:
+        ours = otlp_json.decode_traces(to_json(request), projection).spans
+    else:
+        ours = otlp_protobuf.decode_traces(request.SerializeToString(), projection).spans
+    plain = expected_spans(request, projection)
+    theirs = [replace(one, size_bytes=other.size_bytes, linked=other.linked) for one, other in zip(plain, ours, strict=True)]
+    assert [repr(span) for span in ours] == [repr(span) for span in theirs]
+    return ours, theirs
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_came_before_changes_nothing(seed: int) -> None:
+    hold(seed)
+
+
+def hold(seed: int) -> None:
+    """Tell one story to both."""
+    chance = random.Random(seed)  # noqa: S311 - no secret, and the same on every machine
+    criteria = chance.choice([CRITERIA, CRITERIA[:1], CRITERIA[1:2], CRITERIA[:2]])
+    values = chance.choice(list(ExplainValues))
+    ours, theirs = defaultdict[Any, float](float), defaultdict[Any, float](float)
+    long_lived = Process(criteria, values)
+    try:
+        for request in Story(chance).requests(TRACES):
+            spans, plain = decoded(request, long_lived.pipeline.projection, as_json=chance.random() < 0.2)
+            fresh = Process(criteria, values)
+            try:
+                reports, alone = long_lived.judge(spans), fresh.judge(plain)
+                assert seen(reports) == seen(alone)
+                assert long_lived.tell(reports) == fresh.tell(alone)
+                fresh.count_into(theirs)
+            finally:
+                fresh.end()
+        long_lived.count_into(ours)
+    finally:
+        long_lived.end()
+    assert {key: total for key, total in ours.items() if total} == pytest.approx({key: total for key, total in theirs.items() if total})
