@@ -143,6 +143,7 @@ class Units:
         tree = AgentTree(container.spans, (), self._kinds.is_root)
         taken = container.take({found for found, missing in tree.missing.items() if missing == span_id})
         self._memory.changed(container, before)
+        self._memory.touch(container)  # it may have been packed
         if container.pending is not None:
             for span in taken:
                 container.pending.arrived.pop(span.span_id, None)
@@ -179,6 +180,7 @@ class Units:
         before = container.size_bytes
         container.take(self._gone(tree, members, all_agents=len(ready) == len(tree.tops)))
         self._memory.changed(container, before)
+        self._memory.touch(container)  # as above
         pending.arrived = {agent: ns for agent, ns in pending.arrived.items() if tree.top[agent] not in members}
         if not pending.arrived:
             container.truncated = False

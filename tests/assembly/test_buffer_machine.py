@@ -54,6 +54,15 @@ def to_span(sent: Sent) -> Span:
     )
 
 
+def hold_shelves(buffer: TraceBuffer) -> None:
+    """Hold that all that is not packed can be: what is on no shelf would take its room for as long as it waits."""
+    memory = buffer._memory  # noqa: SLF001 - which traces are packed is to be seen from inside alone
+    shelves = (memory._young, memory._soon, memory._long)  # noqa: SLF001
+    shelved = {identity for shelf in shelves for identity in shelf.traces}
+    unpacked = [trace for trace in (*buffer._open.values(), *buffer._settled) if not trace.is_packed]  # noqa: SLF001
+    assert {id(trace) for trace in unpacked if len(trace)} <= shelved <= {id(trace) for trace in unpacked}
+
+
 class WholeTraces(RuleBasedStateMachine):
     """Everything that is judged, when, why and with what, is what the model says."""
 
@@ -99,6 +108,7 @@ class WholeTraces(RuleBasedStateMachine):
         assert counts["received"] == counts["relevant"] + counts["ignored"] + counts["duplicate"] + counts["conflict"]
         assert len(self.buffer) == sum(record.decided is None for record in self.model.traces.values())
         assert 0 <= self.buffer.size_bytes <= 40_000
+        hold_shelves(self.buffer)
 
     def teardown(self) -> None:
         assert {judged(trace) for trace in self.buffer.drain(now_ns=self.model.now * SECOND_NS)} == self.model.drain()
@@ -164,6 +174,7 @@ class AgentInvocations(RuleBasedStateMachine):
         self._judge(self.buffer.pop_due(now_ns=self.now * SECOND_NS))
         due_ns = self.buffer.next_due_ns()
         assert due_ns is None or due_ns > self.now * SECOND_NS
+        hold_shelves(self.buffer)
 
     def teardown(self) -> None:
         if hasattr(self, "buffer"):
@@ -177,6 +188,7 @@ class AgentInvocations(RuleBasedStateMachine):
         waiting = self.buffer.waiting(now_ns=self.now * SECOND_NS, limit=100)
         held = [trace.size_bytes for trace in (*waiting.open, *waiting.decided)]
         assert sum(held) == self.buffer.size_bytes == waiting.size_bytes
+        hold_shelves(self.buffer)
 
     def _judge(self, traces: list[Trace]) -> None:
         for trace in traces:

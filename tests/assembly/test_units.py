@@ -272,6 +272,22 @@ def test_a31_session_of_sixty_thousand_spans_takes_flat_memory_and_gives_a_verdi
     assert most < 30 * 100 * 600  # 300 s of units that may be part of another one, and 60 s of those to come
 
 
+def test_what_is_left_of_a_packed_trace_when_a_unit_leaves_it_is_packed_again_and_not_judged_early() -> None:
+    text = "It rains in Oslo, and the wind is from the north. " * 400
+    heavy = [span(n, parent=20, attributes={"tool.name": text}, size=20_000) for n in range(21, 31)]
+    session = Session(limits=BufferLimits(limit_bytes=240_000))
+    session.add(0, agent(10, 9), tool(11, 10))
+    session.add(25, agent(20, 9), *heavy)
+    for number in range(2, 12):  # others come, and there is no room for all
+        session.add(26, *[replace(one, trace_id=number.to_bytes(16, "big")) for one in (tool(2, 1), heavy[0])])
+    assert session.at(60) == [(10, [10, 11])]
+    assert session.buffer.size_bytes > 240_000
+    session.add(61, replace(tool(3, 1), trace_id=bytes(15) + b"\x02"))
+    assert session.buffer.size_bytes < 100_000
+    assert session.at(84) == []
+    assert session.at(85) == [(20, [*range(20, 31)])]
+
+
 def test_units_have_keys_of_their_own_for_notes_and_release() -> None:
     session = Session()
     session.add(0, agent(1), agent(11))
