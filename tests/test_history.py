@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from opentelemetry.sdk.resources import Resource
 
+from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.emission.aggregator import Aggregator
 from otel_toolcall_eval.emission.attributes import Explain, ExplainValues
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
@@ -25,6 +26,7 @@ from otel_toolcall_eval.settings.criteria_check import build_check
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.wire import otlp_json, otlp_protobuf
 from otel_toolcall_eval.wiring import EVALUATORS
+from otel_toolcall_eval.zstandard import zstandard_packer
 from tests.assembly.judged import criteria_set
 from tests.bench import bench_judging, loads
 from tests.emission.test_batched_events import NOW_UNIX_NS, RESOURCE, Outlet
@@ -33,16 +35,20 @@ from tests.stories import GUIDES_CALLS, Story
 from tests.wire.otlp_requests import expected_spans, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+    from otel_toolcall_eval.assembly.compressing import Packer
     from otel_toolcall_eval.emission.aggregator import Key
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Projection, Span
 
 TRACES: Final = 40
+SHORT_OF_MEMORY: Final = BufferLimits(limit_bytes=400_000)
+"""Packing begins at a quarter of it, a fifth of what the traces take, so that most are packed, and none has to be judged early."""
+
 _UNTIL_DUE_NS: Final = 10_000 * SECOND_NS
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 _TIMES: Final = ("duration", "delay")
@@ -66,8 +72,8 @@ CRITERIA: Final = [
 class Process:
     """From spans to events and metrics, with the memory of all that."""
 
-    def __init__(self, criteria: Sequence[CriteriaSet], values: ExplainValues) -> None:
-        self.pipeline = Pipeline(reader=default_extractor(), evaluators=EVALUATORS, criteria=criteria)
+    def __init__(self, criteria: Sequence[CriteriaSet], values: ExplainValues, limits: BufferLimits | None = None) -> None:
+        self.pipeline = Pipeline(reader=default_extractor(), evaluators=EVALUATORS, criteria=criteria, limits=limits)
         self._now_ns = SECOND_NS
         self._logs, self._spans = Outlet(), Outlet()
         explain = Explain(values=values)
@@ -77,8 +83,10 @@ class Process:
         self._aggregator = Aggregator(Resource({}))
         self._metrics = MetricsEmitter(self._aggregator)
 
-    def judge(self, spans: Sequence[Span]) -> list[TraceReport]:
+    def add(self, spans: Sequence[Span]) -> None:
         self.pipeline.add(spans, now_ns=self._now_ns, transport="grpc")
+
+    def judge(self) -> list[TraceReport]:
         self._now_ns += _UNTIL_DUE_NS
         reports = self.pipeline.pop_due(now_ns=self._now_ns)
         assert not self.pipeline.take_faults()
@@ -150,7 +158,9 @@ def hold(seed: int) -> None:
             spans, plain = decoded(request, long_lived.pipeline.projection, as_json=chance.random() < 0.2)
             fresh = Process(criteria, values)
             try:
-                reports, alone = long_lived.judge(spans), fresh.judge(plain)
+                long_lived.add(spans)
+                fresh.add(plain)
+                reports, alone = long_lived.judge(), fresh.judge()
                 assert seen(reports) == seen(alone)
                 assert long_lived.tell(reports) == fresh.tell(alone)
                 fresh.count_into(theirs)
@@ -160,3 +170,21 @@ def hold(seed: int) -> None:
     finally:
         long_lived.end()
     assert {key: total for key, total in ours.items() if total} == pytest.approx({key: total for key, total in theirs.items() if total})
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("packer", [None, zstandard_packer()], ids=["zlib", "zstandard"])
+def test_what_is_packed_while_it_waits_is_judged_as_what_is_not(packer: Callable[[memoryview | None], Packer] | None, seed: int) -> None:
+    plain, short = Process(CRITERIA, ExplainValues.OFF), Process(CRITERIA, ExplainValues.OFF, SHORT_OF_MEMORY)
+    if packer is not None:
+        short.pipeline.traces.pack_by(packer)
+    try:
+        for request in Story(random.Random(seed)).requests(TRACES):  # noqa: S311 - as above
+            spans, _ = decoded(request, plain.pipeline.projection, as_json=False)
+            plain.add(spans)
+            short.add(spans)
+        assert 2 * short.pipeline.buffered_bytes < plain.pipeline.buffered_bytes
+        assert seen(short.judge()) == seen(plain.judge())
+    finally:
+        plain.end()
+        short.end()
