@@ -23,10 +23,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_toolcall_eval.emission import batch as batch_module
 from otel_toolcall_eval.emission import batched_events as module
 from otel_toolcall_eval.emission.attributes import Explain, ExplainValues
+from otel_toolcall_eval.emission.batch import Batch
 from otel_toolcall_eval.emission.batched_events import BatchedEvents, span_id_of
 from otel_toolcall_eval.emission.events import EventsEmitter
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
 from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.wire.otlp_writing import Envelope
 from tests.emission.reports import BrokenJustification, FakeJustification, inconclusive, judged_span, report, score, verdict
 from tests.patience import PATIENCE_SECONDS
 
@@ -199,6 +201,27 @@ def test_batch_leaves_when_it_is_large_or_old(monkeypatch: pytest.MonkeyPatch) -
     assert all(len(body) > 1_000 for body in large.logs.bodies)  # each anew as large
     large.emitter.shutdown(PATIENCE_SECONDS)
     assert large.logs.items == 20
+
+
+def test_what_is_put_in_is_taken_away_whole() -> None:
+    outlet = Outlet()
+    batch = Batch(outlet, Envelope(resource=RESOURCE, scope_name="s"))
+    taker = threading.Thread(target=batch.send)
+
+    class Number(int):
+        """Lets another thread try to take away what has come, at the moment at which it is half put in."""
+
+        def __radd__(self, other: int) -> int:
+            taker.start()
+            outlet.came.wait(0.1)  # which it must not
+            return other + int(self)
+
+    batch.add(b"field", Number(1))
+    if taker.ident is not None:  # compiled, a number is only a number
+        taker.join()
+    batch.send()
+    assert (outlet.items, len(outlet.bodies)) == (1, 1)
+    assert b"field" in outlet.bodies[0]
 
 
 def test_flush_sends_and_tells_whether_it_was_delivered() -> None:
