@@ -6,7 +6,8 @@ import copy
 import pickle
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
@@ -22,7 +23,7 @@ from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.extraction.spans import make
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.model.trace import Span
 
@@ -49,6 +50,10 @@ ODD = (
     odd("value-begins", wants(Subject.ATTR, Operator.PREFIX, "TO", "exec", key="gen_ai.operation.name"), role=Role.AGENT),
     odd("value-not", wants(Subject.ATTR, Operator.NOT_EQUALS, "tool", "x", key="tool.name"), supersedes=frozenset({"kind"})),
     odd("event", wants(Subject.EVENT, Operator.EXISTS, key="e"), role=Role.EVENT),
+    odd("scope", wants(Subject.SCOPE, Operator.EQUALS, "langfuse-sdk"), role=Role.MODEL),
+    odd("name-is", wants(Subject.SPAN_NAME, Operator.EQUALS, "step")),
+    odd("value-is", wants(Subject.ATTR, Operator.EQUALS, "tool", key="tool.name")),
+    odd("value-is-there", wants(Subject.ATTR, Operator.EXISTS, key="id")),
 )
 ALL = (*ODD, *BUILT_IN)
 ASKED_FOR = "final_result"
@@ -76,15 +81,29 @@ values = st.sampled_from(
     ]
 )
 keys = st.sampled_from(sorted({*projection_of(BUILT_IN).keys, "span.type", "other"}))
+NAMES = ("execute_tool", "execute_tool f", "step", "tool", "running tool")
+SCOPES = ("", "opentelemetry.instrumentation.mcp", "langfuse-sdk", "s" * 300)
+RESOURCES: Sequence[Mapping[str, str]] = ({}, {"service.name": "a"}, {"service.name": "b"})
 spans = st.builds(
     make,
-    name=st.sampled_from(["execute_tool", "execute_tool f", "step", "tool", "running tool"]),
-    scope=st.sampled_from(["", "opentelemetry.instrumentation.mcp", "langfuse-sdk", "s" * 300]),
+    name=st.sampled_from(NAMES),
+    scope=st.sampled_from(SCOPES),
     kind=st.integers(0, 4),
     events=st.lists(st.sampled_from([("e", {}), ("f", {}), ("gen_ai.choice", {})]), max_size=3),
-    resource=st.sampled_from([{}, {"service.name": "a"}, {"service.name": "b"}]),
+    resource=st.sampled_from(RESOURCES),
     attributes=st.dictionaries(keys, values, max_size=6),
 )
+
+TELLING = {"span.type": "tool", "gen_ai.operation.name": "TOOL", "tool.name": "tool", "id": "7"}
+DIFFERENT: Mapping[str, Sequence[Any]] = {
+    "name": NAMES,
+    "scope": SCOPES,
+    "kind": (1, 3),
+    "events": ([], [("e", {})], [("f", {})], [("e", {}), ("f", {})]),
+    "resource": RESOURCES,
+    **{key: [{**TELLING, key: value} for value in ("tool", "TOOLS", "x", "", '{"type": "tool"}', 7, None)] for key in TELLING},
+}
+"""What two spans may differ in, one thing at a time."""
 
 
 def uncached(dialects: Sequence[Dialect], span: Span) -> Reading:
@@ -96,6 +115,16 @@ def test_a_reading_never_hangs_on_what_was_read_before(many: list[Span]) -> None
     found = Looks(ALL)
     for span in (*many, *many):
         assert found.reading(span) == uncached(ALL, span)
+
+
+@pytest.mark.parametrize("dialects", [ALL, *((each,) for each in ODD)], ids=lambda dialects: dialects[-1].name)
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_spans_that_differ_in_one_thing_are_read_apart_if_a_dialect_looks_at_it(what: str, dialects: Sequence[Dialect]) -> None:
+    for one, other in permutations(DIFFERENT[what], 2):
+        found = Looks(dialects)
+        for value in (one, other, one):
+            span = make(**{"attributes": TELLING, "attributes" if what in TELLING else what: value})
+            assert found.reading(span) == uncached(dialects, span)
 
 
 @given(st.lists(spans, min_size=1, max_size=8), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 7)), max_size=40), st.integers(1, 4))
