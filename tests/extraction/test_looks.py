@@ -52,7 +52,7 @@ ODD = (
     odd("event", wants(Subject.EVENT, Operator.EXISTS, key="e"), role=Role.EVENT),
     odd("scope", wants(Subject.SCOPE, Operator.EQUALS, "langfuse-sdk"), role=Role.MODEL),
     odd("name-is", wants(Subject.SPAN_NAME, Operator.EQUALS, "step")),
-    odd("value-is", wants(Subject.ATTR, Operator.EQUALS, "tool", key="tool.name")),
+    odd("value-is", wants(Subject.ATTR, Operator.EQUALS, "tool", "true", key="tool.name")),
     odd("value-is-there", wants(Subject.ATTR, Operator.EXISTS, key="id")),
 )
 ALL = (*ODD, *BUILT_IN)
@@ -101,7 +101,7 @@ DIFFERENT: Mapping[str, Sequence[Any]] = {
     "kind": (1, 3),
     "events": ([], [("e", {})], [("f", {})], [("e", {}), ("f", {})]),
     "resource": RESOURCES,
-    **{key: [{**TELLING, key: value} for value in ("tool", "TOOLS", "x", "", '{"type": "tool"}', 7, None)] for key in TELLING},
+    **{key: [{**TELLING, key: value} for value in ("tool", "TOOLS", "", '{"type": "tool"}', 7, True, {"a": 1}, None)] for key in TELLING},
 }
 """What two spans may differ in, one thing at a time."""
 
