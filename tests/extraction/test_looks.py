@@ -127,6 +127,26 @@ def test_spans_that_differ_in_one_thing_are_read_apart_if_a_dialect_looks_at_it(
             assert found.reading(span) == uncached(dialects, span)
 
 
+@pytest.mark.parametrize(
+    ("asked", "heard", "by_event"),
+    [
+        pytest.param([Role.TOOL, Role.MODEL], Role.TOOL, 0, id="the first says what the span is"),
+        pytest.param([Role.TOOL, Role.IGNORE, Role.EVENT], Role.IGNORE, 0, id="one that ignores is heard before all others"),
+        pytest.param([Role.WRAPPER, Role.TOOL], Role.WRAPPER, 0, id="a wrapper is none of the others"),
+        pytest.param([Role.EVENT, Role.WRAPPER, Role.MODEL, Role.TOOL], Role.MODEL, 1, id="events are read beside what the span is"),
+        pytest.param([Role.EVENT, Role.WRAPPER], Role.EVENT, 1, id="a span that has events alone"),
+        pytest.param([Role.EVENT, Role.EVENT, Role.AGENT], Role.AGENT, 2, id="several read events"),
+        pytest.param([Role.PART, Role.TOOL], None, 0, id="what a part belongs to hangs on the span above"),
+        pytest.param([Role.TOOL, Role.PART], None, 0, id="so it does wherever the part stands"),
+    ],
+)
+def test_dialects_that_match_one_span_are_heard_in_this_order(asked: list[Role], heard: Role | None, by_event: int) -> None:
+    matching = [odd(f"{number}-{role}", role=role) for number, role in enumerate(asked)]
+    reading = Reading.of(matching, make())
+    assert reading.speakers == (None if heard is None else tuple(dialect for dialect in matching if dialect.role is heard))
+    assert [dialect.role for dialect in reading.by_event] == [Role.EVENT] * by_event
+
+
 @given(st.lists(spans, min_size=1, max_size=8), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 7)), max_size=40), st.integers(1, 4))
 def test_what_is_noted_on_a_span_is_the_same_as_asking_anew_whoever_asks_and_whatever_was_forgotten(
     many: list[Span], asked: list[tuple[int, int]], most: int
