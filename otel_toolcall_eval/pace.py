@@ -70,26 +70,33 @@ class Brake:
         with self._lock:
             return dict(self._delayed)
 
-    def admit(self, spans: int, burden: Burden, *, transport: str, now_ns: int) -> float:
-        """Charge a request with so many spans; returns for how many seconds its answer has to wait, 0 to MOST_SECONDS.
+    def admit(self, spans: int, *, transport: str, now_ns: int) -> None:
+        """Let a request with so many spans pass; nothing is charged before it is taken.
 
         Raises:
-            OverloadedError: what is owed already is more than anybody waits for; the request is not charged, and not to be taken.
+            OverloadedError: what is owed already is more than anybody waits for; the request is not to be taken.
         """
+        with self._lock:
+            self._pass_time(now_ns)
+            if spans and self._owed_seconds >= FREE_SECONDS + MOST_SECONDS:
+                raise OverloadedError(where=transport, what="more comes than can be judged", fix="send the request again after a moment")
+
+    def charge(self, spans: int, burden: Burden, *, transport: str, now_ns: int) -> float:
+        """Charge a request that was taken; returns for how many seconds its answer has to wait, 0 to MOST_SECONDS."""
         charged = spans * burden.span_seconds * (1.0 + _HASTE * burden.late_seconds)
         with self._lock:
-            passed = max(0, now_ns - self._at_ns) / 1e9
-            self._at_ns = max(self._at_ns, now_ns)
-            owed = max(0.0, self._owed_seconds - passed)
-            self._owed_seconds = owed
-            if spans and owed >= FREE_SECONDS + MOST_SECONDS:
-                raise OverloadedError(where=transport, what="more comes than can be judged", fix="send the request again after a moment")
+            self._pass_time(now_ns)
             # Of what nobody waits for no more is owed than once: one flood must not brake the senders of an hour later.
-            self._owed_seconds = min(owed + charged, 2 * MOST_SECONDS)
+            self._owed_seconds = min(self._owed_seconds + charged, 2 * MOST_SECONDS)
             seconds = min(max(0.0, self._owed_seconds - FREE_SECONDS), MOST_SECONDS)
             if seconds:
                 self._delayed[transport] += 1
             return seconds
+
+    def _pass_time(self, now_ns: int) -> None:
+        """Let what was worked off meanwhile be owed no longer; under the lock."""
+        self._owed_seconds = max(0.0, self._owed_seconds - max(0, now_ns - self._at_ns) / 1e9)
+        self._at_ns = max(self._at_ns, now_ns)
 
 
 class NoBrake:
@@ -100,7 +107,10 @@ class NoBrake:
     def begin_anew(self) -> None:
         """Do nothing."""
 
-    def admit(self, spans: int, burden: Burden, *, transport: str, now_ns: int) -> float:  # noqa: ARG002 - as ``Brake.admit``
+    def admit(self, spans: int, *, transport: str, now_ns: int) -> None:
+        """Let everything pass."""
+
+    def charge(self, spans: int, burden: Burden, *, transport: str, now_ns: int) -> float:  # noqa: ARG002 - as ``Brake.charge``
         """Return 0."""
         return 0.0
 

@@ -128,11 +128,12 @@ class Worker:
             OverloadedError: the queue is full, more comes than can be judged, or the worker is stopping; nothing was taken.
         """
         spans, done = decoded.spans, self._to_wait_for()
-        size = ITEM_OVERHEAD_BYTES + decoded.size_bytes
-        seconds = self._brake.admit(len(spans), self._pace.burden, transport=transport, now_ns=self._clock.now_ns())
+        size, now_ns = ITEM_OVERHEAD_BYTES + decoded.size_bytes, self._clock.now_ns()
+        self._brake.admit(len(spans), transport=transport, now_ns=now_ns)
         self._queue.put(
             SpanRequest(spans=spans, transport=transport, rejected=decoded.rejected_by, open_spans=None, size_bytes=size, done=done)
         )
+        seconds = self._brake.charge(len(spans), self._pace.burden, transport=transport, now_ns=now_ns)
         return None if done is None and not seconds else Receipt(done=done, seconds=seconds)
 
     def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt | None:

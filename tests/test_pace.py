@@ -29,7 +29,8 @@ class Paced:
         return self.brake.delayed
 
     def admit(self, spans: int, *, transport: str, now_ns: int) -> float:
-        return self.brake.admit(spans, self.pace.burden, transport=transport, now_ns=now_ns)
+        self.brake.admit(spans, transport=transport, now_ns=now_ns)
+        return self.brake.charge(spans, self.pace.burden, transport=transport, now_ns=now_ns)
 
     def begin_anew(self) -> None:
         self.pace.begin_anew()
@@ -198,5 +199,6 @@ def test_a_clock_that_stands_still_or_goes_back_changes_nothing() -> None:
 def test_who_leaves_it_to_somebody_else_keeps_nobody_waiting() -> None:
     none = NoBrake()
     none.begin_anew()
-    assert none.admit(100 * SPANS, learned().pace.burden, transport="grpc", now_ns=SECOND_NS) == 0.0
+    none.admit(100 * SPANS, transport="grpc", now_ns=SECOND_NS)
+    assert none.charge(100 * SPANS, learned().pace.burden, transport="grpc", now_ns=SECOND_NS) == 0.0
     assert none.delayed == {}

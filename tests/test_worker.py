@@ -15,6 +15,7 @@ from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.pace import Brake
 from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.wire.decoded import DecodedTraces
 from otel_toolcall_eval.work_queue import NoFeed, WorkQueue
@@ -306,6 +307,21 @@ def test_child_process_begins_anew(worker: Worker, emitter: ListEmitter) -> None
     worker.offer(decoded([span(1, trace=2)]), transport="test")
     assert worker.shutdown(PATIENCE_SECONDS)
     assert [report.trace_id[-1] for report in emitter.reports] == [2]
+
+
+def test_what_is_not_taken_is_not_charged_and_keeps_nobody_waiting() -> None:
+    brake = Brake(["grpc"])
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], queue_bytes=1, brake=brake)
+    worker._pace.judged(1_000_000, ns=500_000_000_000, late_ns=0)  # noqa: SLF001 - half a millisecond a span, so no clock matters
+    worker.offer(decoded([span(1)]), transport="grpc")
+    for _ in range(20):
+        with pytest.raises(OverloadedError, match="queue of spans to judge is full"):
+            worker.offer(decoded([span(number) for number in range(2, 3_002)]), transport="grpc")
+    assert brake.delayed == {"grpc": 0}
+    worker.start()
+    assert worker.flush(PATIENCE_SECONDS)
+    assert worker.offer(decoded([span(2)]), transport="grpc") is None
+    assert worker.shutdown(PATIENCE_SECONDS)
 
 
 def test_what_is_shed_is_noted_beyond_the_bound_in_one_item_for_each_transport_and_counted() -> None:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN
+from otel_toolcall_eval.processes.forking import Process
+from otel_toolcall_eval.processes.link import STALLED_SECONDS
 from otel_toolcall_eval.wire.shares import part_of
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import SERVE, get, metric_sums, running_sidecar, send_json
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 THREE: Mapping[str, str] = {"OTEL_TOOLCALL_EVAL_WORKERS": "3"}
+_IGNORE = "import runpy, signal as s; s.signal(s.SIGCHLD, s.SIG_IGN); runpy.run_module('otel_toolcall_eval', None, '__main__', True)"
+DEAF = ("-c", _IGNORE, "serve")
+"""As started by somebody who ignores the end of processes, which is inherited."""
+
 NAMED = [{"key": "toolcall_eval.criteria", "value": {"stringValue": "tokyo_forecast"}}]
 
 
@@ -101,6 +107,31 @@ def test_one_that_is_killed_ends_all_so_that_a_supervisor_starts_them_anew() -> 
         assert left == {trace for trace in range(1, 31) if part_of(trace.to_bytes(16, "big"), 3) != 1}  # all others had their verdicts
         assert are_gone(pids)
         assert any("ended by itself" in line for line in sidecar.log)
+
+
+def test_how_one_ended_is_noticed_though_whoever_started_us_does_not_want_to_hear_of_processes() -> None:
+    with running_sidecar("--criteria", str(EVALUATIONS), environ=THREE, program=DEAF) as sidecar:
+        os.kill(members(sidecar)[1], signal.SIGKILL)
+        assert sidecar.process.wait(PATIENCE_SECONDS) == 1
+    assert any("ended by itself" in line and "SIGKILL" in line for line in sidecar.log)
+    with running_sidecar("--criteria", str(EVALUATIONS), environ=THREE, program=DEAF) as sidecar:
+        assert sidecar.terminate() == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "how"),
+    [(signal.SIGKILL, "SIGKILL"), (signal.SIGRTMIN + 3, f"signal {signal.SIGRTMIN + 3}"), (None, "somebody else was told")],
+)
+def test_how_a_process_ended_is_said(number: int | None, how: str) -> None:
+    pid = os.posix_spawn(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)"], {})
+    process = Process(pid)
+    assert not process.wait(0.0)
+    os.kill(pid, signal.SIGTERM if number is None else number)
+    if number is None:
+        os.waitpid(pid, 0)
+    assert process.wait(PATIENCE_SECONDS)
+    assert how in process.how
+    process.kill()  # which there is nobody for any more
 
 
 def test_none_outlives_the_first() -> None:
@@ -206,6 +237,9 @@ def test_a_reader_that_does_not_read_holds_up_verdicts_and_no_request() -> None:
 
             wait_for(is_taken_at_once, "a request that is not held up")  # on a busy machine, not the first one
             assert get(http, "/livez") == (200, b"ok\n")
+            assert get(http, "/status")[0] == 200  # with what was told last: it asks for rows that nobody can write
+            time.sleep(STALLED_SECONDS + 1)
+            send_json(http, otlp(*(otlp_span(next(numbers), 1, attributes=NAMED) for _ in range(30))))
         finally:
             process.kill()
 

@@ -17,6 +17,7 @@ from otel_toolcall_eval.clock import MonotonicClock
 from otel_toolcall_eval.errors import CriteriaError, OverloadedError, SettingsError
 from otel_toolcall_eval.pace import Brake, Burden
 from otel_toolcall_eval.processes.channel import TRANSPORTS, Kind, Question, packed
+from otel_toolcall_eval.processes.link import joined
 from otel_toolcall_eval.processes.merging import merged_counts, merged_waiting
 from otel_toolcall_eval.wire.shares import part_of
 
@@ -69,6 +70,7 @@ class Crew:
         self._stopping = True  # until all are built
         self._counts: dict[int, Counted] = {}  # the last of each
         self._states: dict[int, States] = {}
+        self._done: bool | None = None  # once all were told to end: whether they judged everything. What they said then was their last word
         self.on_lost: Callable[[], None] = lambda: None  # one has ended by itself
         self.on_closed: Callable[[], None] = lambda: None  # nothing more comes from any
 
@@ -134,10 +136,11 @@ class Crew:
         """
         self._refuse_if_full({part: len(share.body) for part, share in shares.items()}, transport)
         spans = sum(share.items for share in shares.values()) if kind is Kind.SPANS else 0
-        seconds = self._brake.admit(spans, self._burden(), transport=transport, now_ns=self._clock.now_ns())
+        now_ns = self._clock.now_ns()
+        self._brake.admit(spans, transport=transport, now_ns=now_ns)
         head = bytes([TRANSPORTS.index(transport), may_shed])
         answers = [self.links[part].post(kind, head, share.body, size_bytes=len(share.body)) for part, share in shares.items()]
-        return _joined(answers), seconds
+        return joined(answers), self._brake.charge(spans, self._burden(), transport=transport, now_ns=now_ns)
 
     def shed(self, sheds: Mapping[int, Shed]) -> Future[Sequence[Taken]]:
         """Have what is passed on, although there was no room for it, noted by those that its traces belong to.
@@ -148,7 +151,7 @@ class Crew:
         sizes = {part: _NOTE_BYTES * len(shed.trace_ids) + 1 for part, shed in sheds.items()}
         self._refuse_if_full(sizes, "request", note=True)
         values = {part: {field.name: getattr(shed, field.name) for field in fields(Shed)} for part, shed in sheds.items()}
-        return _joined([self.links[part].post(Kind.SHED, packed(value), size_bytes=sizes[part]) for part, value in values.items()])
+        return joined([self.links[part].post(Kind.SHED, packed(value), size_bytes=sizes[part]) for part, value in values.items()])
 
     def refuse(self, transport: str, reason: str) -> None:
         """Count a request that a receiver turned away."""
@@ -204,17 +207,21 @@ class Crew:
         return self._ask_all(Question.REMEMBERED, ASK_SECONDS)
 
     def shutdown(self, timeout_seconds: float) -> bool:
-        """Have all judge and send everything, and end them; False if that took longer than allowed."""
+        """Have all judge and send everything, and end them; False if that took longer than allowed. May be called again."""
+        if self._done is not None:
+            return self._done
         deadline = time.monotonic() + timeout_seconds
         self._stopping = True
         theirs = deadline - min(_LEAST_SECONDS, timeout_seconds * (1 - _STOP_SHARE))  # the clock is the same in all processes
-        stops = {link.index: link.post(Kind.STOP, packed(theirs)) for link in self.links}
+        stops = {link.index: link.stop(theirs) for link in self.links}
         wait_for_all(stops.values(), timeout_seconds)
         ended = {index: answer.result() for index, answer in stops.items() if answer.done() and answer.exception() is None}
-        for index, (_, counts, states) in ended.items():
-            self._counts[index], self._states[index] = counts, states
+        with self._lock:
+            for index, (_, counts, states) in ended.items():
+                self._counts[index], self._states[index] = counts, states
+            self._done = len(ended) == len(self.links) and all(done for done, _, _ in ended.values())
         self._end(max(0.0, deadline - time.monotonic()) + _LEAST_SECONDS)
-        return len(ended) == len(self.links) and all(done for done, _, _ in ended.values())
+        return self._done
 
     def abandon(self) -> None:
         """End them at once: a part of the first process could not be built."""
@@ -232,12 +239,15 @@ class Crew:
     def _remember(self, known: dict[int, Any], question: Question, value: object = None) -> list[Any]:
         """Ask, and return the answers; of who does not tell in time the last one. One thread at a time, so that none goes back."""
         with self._asking:
-            known.update(self._ask_all(question, ASK_SECONDS, value))
-            return list(known.values())
+            answers = self._ask_all(question, ASK_SECONDS, value)
+            with self._lock:
+                if self._done is None:
+                    known.update(answers)
+                return list(known.values())
 
     def _ask_all(self, question: Question, timeout_seconds: float, value: object = None) -> dict[int, Any]:
         """Return the answers that came in time, by process."""
-        asked = {link.index: link.post(Kind.ASK, packed((question, value))) for link in self.links if link.alive and not link.stalled}
+        asked = {link.index: answer for link in self.links if (answer := link.ask(question, value)) is not None}
         wait_for_all(asked.values(), timeout_seconds)
         return {index: answer.result() for index, answer in asked.items() if answer.done() and answer.exception() is None}
 
@@ -256,42 +266,20 @@ class Crew:
         return Burden(seconds, max(burden.late_seconds for burden in burdens))
 
     def _ended(self, link: Link) -> None:
-        if not self._stopping:
+        if self._stopping:
+            return
+        try:
             _logger.error(
                 "a process that judges has ended by itself; the others are ended, too, so that all can be started anew",
                 extra={"worker": link.index + 1, "pid": link.pid, "how": link.how_it_ended(HOW_SECONDS)},
             )
+        finally:
             self.on_lost()
 
 
 def _said(ready: Future[object]) -> object:
     """Return what a process said when it was built: None, or what is wrong."""
     return ready.exception() or ready.result()
-
-
-def _joined(answers: Sequence[Future[Taken]]) -> Future[Sequence[Taken]]:
-    """Return what is done when all are: with all results, or the error of one."""
-    whole: Future[Sequence[Taken]] = Future()
-    lock, left = threading.Lock(), [len(answers)]
-
-    def one_is_done(_answer: Future[Taken]) -> None:
-        with lock:
-            left[0] -= 1
-            if left[0]:
-                return
-        if not whole.set_running_or_notify_cancel():
-            return
-        error = next((error for answer in answers if (error := answer.exception()) is not None), None)
-        if error is None:
-            whole.set_result([answer.result() for answer in answers])
-        else:
-            whole.set_exception(error)
-
-    for answer in answers:
-        answer.add_done_callback(one_is_done)
-    if not answers:
-        whole.set_result(())
-    return whole
 
 
 def _waiting_of(told: Mapping[str, Any]) -> Waiting:

@@ -31,6 +31,7 @@ _FAILED: Final = 2
 _SET_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of prctl(2)
 _SET_NAME: Final = 15  # PR_SET_NAME
 _LOOK_SECONDS: Final = 0.01
+_NAMED_SIGNALS: Final = frozenset(signal.Signals)  # of those for real-time uses the first and the last
 
 
 class Process:
@@ -60,11 +61,20 @@ class Process:
     def _has_ended(self, options: int) -> bool:
         with self._lock:
             if self.how == _RUNS:
-                ended, status = os.waitpid(self.pid, options)
-                code = os.waitstatus_to_exitcode(status)
-                if ended:
-                    self.how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+                self.how = self._how(options)
             return self.how != _RUNS
+
+    def _how(self, options: int) -> str:
+        try:
+            ended, status = os.waitpid(self.pid, options)
+        except ChildProcessError:  # the system, or code beside ours, has heard of its end in our place
+            return "it has ended, and somebody else was told how"
+        if not ended:
+            return _RUNS
+        code = os.waitstatus_to_exitcode(status)
+        if code >= 0:
+            return f"exit code {code}"
+        return signal.Signals(-code).name if -code in _NAMED_SIGNALS else f"signal {-code}"
 
 
 def fork(number: int, run: Run, *, limit_bytes: int) -> Sequence[Link]:
@@ -80,6 +90,8 @@ def fork(number: int, run: Run, *, limit_bytes: int) -> Sequence[Link]:
     """
     if not hasattr(os, "fork"):
         raise SettingsError(where="workers", what="this system can't fork processes", fix="set workers: 1")
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # inherited from some supervisors: then nobody is told how a process ended
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     pairs: list[tuple[socket.socket, socket.socket]] = []
     processes: list[Process] = []
     gc.freeze()  # what is here by now is never looked at by a child's collector, and stays in shared pages

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.pace import Burden
-from otel_toolcall_eval.processes.channel import Kind, packed
+from otel_toolcall_eval.processes.channel import Kind, Question, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from otel_toolcall_eval.processes.channel import Channel, Frame
 
 _logger = logging.getLogger(__name__)
 
 STALLED_SECONDS: Final = 3.0
-"""After so long without an answer, and with something to answer, a process is sent nothing more: its senders would wait in vain."""
+"""After so long without an answer, and with requests to answer, a process is sent no more of them: their senders would wait in vain. A
+question that is open for as long is not asked again, whatever it waits for: requests have nothing to do with it."""
 
 _GONE: Final = "the process that judges this trace has ended"
 _NOTES_FACTOR: Final = 2  # notes of requests are taken beyond the bound on requests, and up to so many times of it
@@ -63,12 +64,15 @@ class Taken(NamedTuple):
     burden: Burden = Burden()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Open:
-    """A frame that waits for its answer."""
+    """A frame that waits for its answer, sent at a moment; a request, unless it is a question or an order."""
 
-    answer: Future[Any] = field(default_factory=Future)
+    since_seconds: float
+    question: Question | None = None
+    is_request: bool = False
     size_bytes: int = 0
+    answer: Future[Any] = field(default_factory=Future)
 
 
 class Link:
@@ -94,10 +98,10 @@ class Link:
         self._channel = channel
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
-        self._open: dict[int, _Open] = {}  # guarded by _lock, as the next four
-        self._open_bytes = 0
+        self._open: dict[int, _Open] = {}  # guarded by _lock, as the next five
+        self._open_requests = self._open_bytes = 0
         self._number = 0
-        self._heard_seconds = 0.0  # when the last answer came, or the first of what is open was sent; monotonic
+        self._heard_seconds = 0.0  # when the last request was answered, or the first of those that are open was sent; monotonic
         self._ended = False
         self._told_stalled = False
         self._named = {"worker": index + 1, "pid": process.pid}
@@ -115,8 +119,8 @@ class Link:
 
     @property
     def stalled(self) -> bool:
-        """Return True if it has not answered for STALLED_SECONDS, although it has something to answer."""
-        return bool(self._open) and time.monotonic() - self._heard_seconds > STALLED_SECONDS
+        """Return True if it has answered no request for STALLED_SECONDS, although there are some."""
+        return bool(self._open_requests) and time.monotonic() - self._heard_seconds > STALLED_SECONDS
 
     @property
     def pid(self) -> int:
@@ -144,20 +148,22 @@ class Link:
         is_full = self._open_bytes and self._open_bytes + size_bytes > limit_bytes
         return "the queue of spans to judge is full" if is_full else None
 
-    def post(self, kind: Kind, *parts: bytes, size_bytes: int = 0) -> Future[Any]:
-        """Send a frame; returns what will hold its answer: ``Taken`` for a request, values for a question, or an error."""
+    def post(self, kind: Kind, *parts: bytes, size_bytes: int) -> Future[Taken]:
+        """Send a request; returns what will hold how it was taken in, or an error."""
+        return self._send(_Open(since_seconds=time.monotonic(), is_request=True, size_bytes=size_bytes), kind, *parts)
+
+    def ask(self, question: Question, value: object) -> Future[Any] | None:
+        """Ask something; returns what will hold the answer. None if there is no hope for one: then nothing is asked."""
+        now_seconds = time.monotonic()
         with self._lock:
-            self._number = number = self._number + 1
-            opened = _Open(size_bytes=size_bytes)
-            if self._ended:
-                opened.answer.set_exception(_gone())
-                return opened.answer
-            if not self._open:
-                self._heard_seconds = time.monotonic()
-            self._open[number] = opened
-            self._open_bytes += size_bytes
-        self._channel.send(kind, number, *parts)
-        return opened.answer
+            asked = [opened.since_seconds for opened in self._open.values() if opened.question is question]
+        if self._ended or self.stalled or (asked and now_seconds - min(asked) > STALLED_SECONDS):
+            return None
+        return self._send(_Open(since_seconds=now_seconds, question=question), Kind.ASK, packed((question, value)))
+
+    def stop(self, deadline_seconds: float) -> Future[Any]:
+        """Have all judged and sent until then, on the clock that all processes share; returns what will hold the last counts."""
+        return self._send(_Open(since_seconds=time.monotonic()), Kind.STOP, packed(deadline_seconds))
 
     def order(self, kind: Kind, value: object = None) -> None:
         """Send a frame that has no answer."""
@@ -171,6 +177,20 @@ class Link:
         """Wait for its end, after ``hang_up``; it is killed if that does not come in time."""
         if not self._process.wait(timeout_seconds):
             self._process.kill()
+
+    def _send(self, opened: _Open, kind: Kind, *parts: bytes) -> Future[Any]:
+        with self._lock:
+            self._number = number = self._number + 1
+            if self._ended:
+                opened.answer.set_exception(_gone())
+                return opened.answer
+            if opened.is_request and not self._open_requests:
+                self._heard_seconds = opened.since_seconds
+            self._open[number] = opened
+            self._open_requests += opened.is_request
+            self._open_bytes += opened.size_bytes
+        self._channel.send(kind, number, *parts)
+        return opened.answer
 
     def _run(self, on_news: Callable[[Link, Frame], None], on_end: Callable[[Link], None]) -> None:
         try:
@@ -191,7 +211,7 @@ class Link:
         with self._lock:
             self._ended = True
             left, self._open = list(self._open.values()), {}
-            self._open_bytes = 0
+            self._open_requests = self._open_bytes = 0
         for opened in left:
             _settle(opened.answer, _gone())
         if not self.ready.done():
@@ -202,14 +222,41 @@ class Link:
         with self._lock:
             opened = self._open.pop(frame.number)
             self._open_bytes -= opened.size_bytes
-            self._heard_seconds = time.monotonic()
-        if self._told_stalled:
+            if opened.is_request:
+                self._open_requests -= 1
+                self._heard_seconds = time.monotonic()
+        if opened.is_request and self._told_stalled:
             self._told_stalled = False
             _logger.info("the process that judges answers again", extra=self._named)
         value = frame.value()
         if isinstance(value, Taken):
             self.burden = value.burden
         _settle(opened.answer, value)
+
+
+def joined(answers: Sequence[Future[Taken]]) -> Future[Sequence[Taken]]:
+    """Return what is done when all are: with all results, or the error of one."""
+    whole: Future[Sequence[Taken]] = Future()
+    lock, left = threading.Lock(), [len(answers)]
+
+    def one_is_done(_answer: Future[Taken]) -> None:
+        with lock:
+            left[0] -= 1
+            if left[0]:
+                return
+        if not whole.set_running_or_notify_cancel():
+            return
+        error = next((error for answer in answers if (error := answer.exception()) is not None), None)
+        if error is None:
+            whole.set_result([answer.result() for answer in answers])
+        else:
+            whole.set_exception(error)
+
+    for answer in answers:
+        answer.add_done_callback(one_is_done)
+    if not answers:
+        whole.set_result(())
+    return whole
 
 
 def _settle(answer: Future[Any], result: object) -> None:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -59,8 +60,8 @@ class Member:
         """Take the parts; none of them runs yet."""
         self._channel = channel
         self._parts = parts
-        # Questions have a thread of their own: an answer may take a while, and requests go on meanwhile.
-        self._answering = ThreadPoolExecutor(1, thread_name_prefix="otel-toolcall-eval-answers")
+        # Each question has a thread of its own: an answer may take a while, or for ever, and requests and the others go on meanwhile.
+        self._answering = {question: ThreadPoolExecutor(1, thread_name_prefix=f"otel-toolcall-eval-{question}") for question in Question}
         self._makers: Mapping[Question, Callable[[Any], object]] = {
             Question.COUNTS: lambda _: self._counts(),
             Question.STATES: lambda extremes: parts.telemetry.aggregator.states(take_extremes=extremes),
@@ -86,7 +87,8 @@ class Member:
             self._request(frame)
         elif frame.kind is Kind.ASK:
             question, value = frame.value()
-            self._answering.submit(self._answer, frame.number, self._makers[question], value)
+            with suppress(RuntimeError):  # all is judged and told: who asks now hears that when the others have ended, too
+                self._answering[question].submit(self._answer, frame.number, self._makers[question], value)
         elif frame.kind is Kind.SHED:
             told = frame.value()
             noted = parts.worker.shed(Shed(**told))
@@ -172,7 +174,8 @@ class Member:
         sent = parts.telemetry.shutdown(max(0.1, deadline - time.monotonic()))
         if parts.journal is not None:
             parts.journal.close(delivered=judged and sent, ended=not parts.worker.alive)
-        self._answering.shutdown(wait=True, cancel_futures=True)
+        for answering in self._answering.values():
+            answering.shutdown(wait=False, cancel_futures=True)
         self._send(frame.number, (judged and sent, self._counts(), parts.telemetry.aggregator.states(take_extremes=True)))
 
     def _counts(self) -> Mapping[Any, int | float]:

@@ -55,8 +55,9 @@ class FaultTally:
         return {fault.reason: count for fault, count in self._counts.items()}
 
     def __str__(self) -> str:
-        """Return the counts in words, empty if there are none."""
-        return ", ".join(f"{count} span{'s' if count > 1 else ''} {fault}" for fault, count in self._counts.items())
+        """Return the counts in words, in one order, whatever was found first; empty if there are none."""
+        counts = [(fault, self._counts[fault]) for fault in SpanFault if fault in self._counts]
+        return ", ".join(f"{count} span{'s' if count > 1 else ''} {fault}" for fault, count in counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

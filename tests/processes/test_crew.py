@@ -14,12 +14,12 @@ from otel_toolcall_eval.errors import CriteriaError, DecodeError, InternalError,
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.pace import FREE_SECONDS, Burden
-from otel_toolcall_eval.processes.channel import TRANSPORTS, Channel, Kind, packed, pair
+from otel_toolcall_eval.processes.channel import TRANSPORTS, Channel, Kind, Question, packed, pair
 from otel_toolcall_eval.processes.crew import Crew, DividedError
 from otel_toolcall_eval.processes.link import Link, Taken
 from otel_toolcall_eval.wire.shares import Share, part_of, share_spans
 from tests.fakes import SECOND_NS
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.processes.crews import ThreadAsProcess, crew_of
 from tests.wire.test_shares import IDS, request_of
 
@@ -147,7 +147,7 @@ def test_who_is_behind_is_sent_no_more_than_its_bound_and_what_may_be_shed_is_no
     with crew_of(1, limit_bytes=len(SPREAD) + 1) as (crew, played):
         crew.start()
         gate = threading.Event()
-        played[0].member._answering.submit(gate.wait)  # noqa: SLF001 - questions wait; requests do not
+        played[0].member._answering[Question.COUNTS].submit(gate.wait)  # noqa: SLF001 - a question waits; requests do not
         offer = played[0].worker.offer
         played[0].worker.offer = lambda *given, **named: (gate.wait(PATIENCE_SECONDS), offer(*given, **named))[1]  # type: ignore[method-assign]
         first, _ = crew.offer(Kind.SPANS, shares, transport="grpc", may_shed=False)  # larger ones than the bound fit into an empty one
@@ -164,7 +164,7 @@ def test_who_is_behind_is_sent_no_more_than_its_bound_and_what_may_be_shed_is_no
         assert crew.counts()["toolcall_eval.spans.shed", GRPC] == 3
 
 
-def test_what_a_member_has_no_room_for_is_refused_or_shed_there() -> None:
+def test_what_a_member_has_no_room_for_is_refused_or_shed_there(caplog: pytest.LogCaptureFixture) -> None:
     with crew_of(1, queue_bytes=1) as (crew, played):  # its thread does not run, so its queue stays full
         assert send(crew)[0].judged
         with pytest.raises(OverloadedError):
@@ -175,8 +175,8 @@ def test_what_a_member_has_no_room_for_is_refused_or_shed_there() -> None:
         played[0].worker._queue.stop()  # noqa: SLF001 - as at its end, when not even notes are taken
         with pytest.raises(OverloadedError, match="too many traces are shed"):
             crew.shed({0: Shed(transport="grpc", trace_ids={IDS[0]}, spans=1)}).result(PATIENCE_SECONDS)
-        crew.bind(IDS[0], Bound(names=("a",)))  # says so in the log of that process; nobody waits for it
-        crew.counts()
+        crew.bind(IDS[0], Bound(names=("a",)))  # nobody waits for it
+        wait_for(lambda: "a trace was not bound" in caplog.text, "the line in the log of that process")
 
 
 def test_senders_wait_by_what_a_span_costs_in_all_processes_together() -> None:
@@ -232,7 +232,8 @@ def test_a_member_that_ends_by_itself_is_noticed_and_what_it_had_is_refused(capl
         assert "ended by itself" in caplog.text
         with pytest.raises(OverloadedError):
             crew.bind(next(trace_id for trace_id in IDS if part_of(trace_id, 2) == 0), Bound(names=()))
-        assert crew.links[0].post(Kind.ASK, packed(None)).exception(0) is not None
+        assert crew.links[0].post(Kind.LOGS, size_bytes=1).exception(0) is not None
+        assert crew.links[0].ask(Question.COUNTS, None) is None
         assert crew.problems() == ["worker"]
         assert not crew.shutdown(1.0)
         gate.set()
@@ -353,3 +354,65 @@ def test_one_that_does_not_answer_is_sent_nothing_and_keeps_nobody_waiting(monke
         gate.set()
         assert taken.result(PATIENCE_SECONDS)[0].judged
         send(crew)
+
+
+def test_a_question_that_stays_open_holds_up_neither_requests_nor_other_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, asked = threading.Event(), list[object]()
+
+    def reload(versions: Sequence[tuple[str, str]]) -> bool:
+        asked.append(versions)
+        return gate.wait(PATIENCE_SECONDS)
+
+    with crew_of(1, reload=reload) as (crew, played), monkeypatch.context() as impatient:
+        crew.start()
+        impatient.setattr("otel_toolcall_eval.processes.link.STALLED_SECONDS", 0.05)
+        impatient.setattr("otel_toolcall_eval.processes.crew.RELOAD_SECONDS", 0.1)
+        for _ in range(3):  # longer than that: who has not answered it is not asked it again
+            with pytest.raises(DividedError):
+                crew.judge_by(())
+        assert not crew.links[0].stalled
+        assert send(crew)[0].judged
+        assert played[0].worker.flush(PATIENCE_SECONDS)
+        assert crew.counts()["toolcall_eval.spans.received", GRPC] == len(IDS)
+        assert crew.problems() == []
+        gate.set()
+        impatient.undo()
+        wait_for(lambda: crew.links[0].ask(Question.PROBLEMS, None) is not None, "an answer")
+        wait_for(lambda: not crew.links[0]._open, "the late answer")  # noqa: SLF001 - which nobody waits for
+        assert len(asked) == 1
+        crew.judge_by(())
+        assert len(asked) == 2
+
+
+def test_one_that_has_judged_all_before_the_others_may_be_asked_and_nobody_counts_less_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otel_toolcall_eval.processes.crew.ASK_SECONDS", 0.05)
+    with crew_of(2) as (crew, played):
+        crew.start()
+        send(crew)
+        gate, shutdown = threading.Event(), played[0].worker.shutdown
+        played[0].worker.shutdown = lambda seconds: gate.wait(PATIENCE_SECONDS) and shutdown(seconds)  # type: ignore[method-assign,assignment]
+        said: list[bool] = []
+        stopping = threading.Thread(target=lambda: said.append(crew.shutdown(PATIENCE_SECONDS)))
+        stopping.start()
+        answering = played[1].member._answering[Question.COUNTS]  # noqa: SLF001 - its end is to be seen there alone
+        wait_for(lambda: answering._shutdown, "the end of one")  # noqa: SLF001
+        crew.counts()
+        gate.set()
+        stopping.join(PATIENCE_SECONDS)
+        assert said == [True]
+        assert crew.shutdown(PATIENCE_SECONDS)
+        assert crew.counts()["toolcall_eval.spans.received", GRPC] == len(IDS)
+        assert decided(crew) == len(IDS)
+
+
+def test_the_last_word_stands_whatever_was_asked_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    with crew_of(1) as (crew, _):
+        crew.start()
+        send(crew)
+        early = crew._ask_all  # noqa: SLF001 - as a thread does that was asking meanwhile
+        older = early(Question.COUNTS, PATIENCE_SECONDS)
+        assert crew.shutdown(PATIENCE_SECONDS)
+        last = crew.counts()
+        assert last["toolcall_eval.traces.active", ()] == 0
+        monkeypatch.setattr(crew, "_ask_all", lambda *_: {0: {**older[0], ("toolcall_eval.traces.active", ()): 7}})
+        assert crew.counts() == last

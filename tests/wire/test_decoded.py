@@ -62,3 +62,10 @@ def test_what_a_decoder_found_adds_up() -> None:
     assert (decoded.spans, decoded.received, decoded.rejected, decoded.size_bytes) == (tuple(spans), 3, 1, 700)
     assert decoded.rejected_by == {"start": 1}
     assert decoded.reasons == "1 span without a start time"
+
+
+def test_reasons_are_told_in_one_order_whatever_was_found_first() -> None:
+    faults = FaultTally()
+    for fault in reversed(SpanFault):
+        faults.add(fault)
+    assert str(faults) == ", ".join(f"1 span {fault}" for fault in SpanFault)
