@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.wire.shares import Share
 
 _KINDS = {Signal.TRACES: Kind.SPANS, Signal.LOGS: Kind.LOGS}
-_SHARE = {Signal.TRACES: share_spans, Signal.LOGS: share_logs}
 _FAULTS = {fault.reason: fault for fault in SpanFault}
 
 
@@ -69,8 +68,7 @@ class SharedIntake:
             if self._forward is not None:
                 self._forward.reserve(body, encoding, signal).commit(judged=True)
             return export_reply(encoding, signal), None
-        parts = len(self._crew.links)
-        shares = share_json(body, parts, signal) if encoding is Encoding.JSON else _SHARE[signal](body, parts)
+        shares = self._shared(body, encoding, signal)
         passage = None if self._forward is None else self._forward.reserve(body, encoding, signal)
         try:
             taken, seconds = self._offer(shares, signal, transport, may_shed=passage is not None)
@@ -81,6 +79,12 @@ class SharedIntake:
         if passage is not None:
             taken.add_done_callback(partial(_pass_on, passage))
         return b"", Receipt(done=taken, seconds=seconds, reply=partial(_reply, taken, encoding, signal))
+
+    def _shared(self, body: bytes, encoding: Encoding, signal: Signal) -> Mapping[int, Share]:
+        parts = len(self._crew.links)
+        if encoding is Encoding.JSON:
+            return share_json(body, parts, signal, self._asked)
+        return share_spans(body, parts) if signal is Signal.TRACES else share_logs(body, parts, self._asked)
 
     def _offer(
         self, shares: Mapping[int, Share], signal: Signal, transport: str, *, may_shed: bool

@@ -16,14 +16,18 @@ from google.protobuf.message import DecodeError as ProtobufDecodeError
 from otel_toolcall_eval.errors import TooLargeError
 from otel_toolcall_eval.wire.decoded import NO_TRACE_ID, TRACE_ID_BYTES
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, LOG_RECORDS, SPANS, check_protobuf
+from otel_toolcall_eval.wire.otlp_logs import AskedRecords, scope_of
 from otel_toolcall_eval.wire.schema import parse_down_to_spans, parse_log_record, parse_span
-from otel_toolcall_eval.wire.varint import LENGTH_DELIMITED, field_of, varint
+from otel_toolcall_eval.wire.varint import LENGTH_DELIMITED, MalformedError, varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from otel_toolcall_eval.model.trace import Projection
     from otel_toolcall_eval.wire.limits import Limits, Signals
     from otel_toolcall_eval.wire.schema import ScopeSpansMessage
+
+    _Find = Callable[[bytes, bytes, int], Sequence[int]]  # of an item, its scope and the number of parts: those that get it
 
 _FIRST: Final = 1 << 3 | LENGTH_DELIMITED
 _SECOND: Final = 2 << 3 | LENGTH_DELIMITED
@@ -31,8 +35,7 @@ _USUAL: Final = bytes([_FIRST, TRACE_ID_BYTES])  # how a span begins, by every e
 _USUAL_END: Final = len(_USUAL) + TRACE_ID_BYTES
 _FIRST_TAG: Final = bytes([_FIRST])
 _SECOND_TAG: Final = bytes([_SECOND])
-_MOST_GROWTH: Final = 2  # of a request, shared out: as many times its size, and some
-_SPARE_BYTES: Final = 1 << 20
+_MOST_COPIED_BYTES: Final = 64 << 20  # as much as the largest request; or as much as the request itself, if that is larger
 _EMPTY_BLOCK: Final = bytes([_FIRST, 0])
 
 
@@ -64,69 +67,87 @@ def share_spans(body: bytes, parts: int, *, limits: Limits = DEFAULT_LIMITS) -> 
         DecodeError: it is not a trace request. What is wrong inside a span is left to who decodes it.
         TooLargeError: it holds more than the limits, or its resources are so large that copies of them would be too much.
     """
-    return _share(body, parts, limits, SPANS, _parts_of_span)
+    return _share(body, parts, limits, SPANS, _part_of_span)
 
 
-def share_logs(body: bytes, parts: int, *, limits: Limits = DEFAULT_LIMITS) -> Mapping[int, Share]:
-    """Share an ``ExportLogsServiceRequest`` out likewise; a record in no trace goes to every part, since any may have its call."""
-    return _share(body, parts, limits, LOG_RECORDS, _parts_of_record)
+def share_logs(body: bytes, parts: int, asked: Projection, *, limits: Limits = DEFAULT_LIMITS) -> Mapping[int, Share]:
+    """Share an ``ExportLogsServiceRequest`` out likewise; ``asked`` names records, of which one in no trace goes to every part.
 
-
-def check_growth(shared_bytes: int, size_bytes: int) -> None:
-    """Raise TooLargeError if the shares of a request are much larger than it is.
-
-    Each takes a copy of its resources and scopes along: a request with a huge one would become many huge ones.
+    Any part may have its call. One in no trace that nobody asks for is only counted, by the first part.
     """
-    if shared_bytes > _MOST_GROWTH * size_bytes + _SPARE_BYTES:
-        what, fix = "its resources and scopes are too large to be copied to all processes", "send smaller ones, or set workers: 1"
-        raise TooLargeError(where="request", what=what, fix=fix)
+    names = AskedRecords(asked, limits)
+
+    def find(record: bytes, scope: bytes, parts: int) -> Sequence[int]:
+        message = parse_log_record(record)
+        if is_trace_id(message.trace_id):
+            return (part_of(message.trace_id, parts),)
+        return range(parts) if names.name_of(message, scope_of(scope)) is not None else (0,)
+
+    return _share(body, parts, limits, LOG_RECORDS, find)
 
 
-def _parts_of_span(span: bytes, parts: int) -> Sequence[int]:
+class Growth:
+    """Bounds what the shares of a request take together, before any of it is written.
+
+    Each share takes a copy of resources and scopes along, so a request with a huge one would become many huge ones.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self, size_bytes: int) -> None:
+        """Begin with the size of the request."""
+        self._left = size_bytes + max(size_bytes, _MOST_COPIED_BYTES)
+
+    def add(self, size_bytes: int) -> None:
+        """Take so many bytes of a share into account; raises TooLargeError if there is no room for them."""
+        self._left -= size_bytes
+        if self._left < 0:
+            what = "shared out it is too large, since each process gets a copy of its resources and scopes"
+            raise TooLargeError(where="request", what=what, fix="send smaller batches, or set workers: 1")
+
+
+def _part_of_span(span: bytes, _scope: bytes, parts: int) -> Sequence[int]:
     trace_id = span[len(_USUAL) : _USUAL_END] if span.startswith(_USUAL) else parse_span(span).trace_id
     return (part_of(trace_id, parts),)
 
 
-def _parts_of_record(record: bytes, parts: int) -> Sequence[int]:
-    trace_id = parse_log_record(record).trace_id
-    return (part_of(trace_id, parts),) if is_trace_id(trace_id) else range(parts)
-
-
-def _share(body: bytes, parts: int, limits: Limits, signals: Signals, find: Callable[[bytes, int], Sequence[int]]) -> Mapping[int, Share]:
+def _share(body: bytes, parts: int, limits: Limits, signals: Signals, find: _Find) -> Mapping[int, Share]:
     check_protobuf(body, limits, signals)
-    shares = [_Writer() for _ in range(parts)]
+    growth = Growth(len(body))
+    shares = [_Writer(growth) for _ in range(parts)]
     try:
         for place, block in enumerate(parse_down_to_spans(body).resource_spans):
+            resource = block.resource  # once: each look makes new bytes
             for part, found in _shared(block.scope_spans, parts, find).items():
-                shares[part].add(place, block.resource, found)
-    except ProtobufDecodeError:
+                shares[part].add(place, resource, found)
+    except (MalformedError, ProtobufDecodeError):
         raise signals.refusal(where="request", what=f"the body is not a request of {signals.name} in protobuf") from None
     busy = [part for part in range(parts) if shares[part].items]
     if len(busy) == 1:
         return {busy[0]: Share(body=body, items=shares[busy[0]].items)}
-    check_growth(sum([shares[part].size for part in busy]), len(body))
     return {part: Share(body=b"".join(shares[part].pieces), items=shares[part].items) for part in busy}
 
 
 class _Writer:
-    """Writes the request that one part gets."""
+    """Writes the request that one part gets. Until it is joined, what several parts get is there once."""
 
-    __slots__ = ("_places", "items", "pieces", "size")
+    __slots__ = ("_growth", "_places", "items", "pieces")
 
-    def __init__(self) -> None:
+    def __init__(self, growth: Growth) -> None:
+        self._growth = growth
         self._places = 0
         self.items = 0
         self.pieces: list[bytes] = []
-        self.size = 0
 
     def add(self, place: int, resource: bytes, block: _Block) -> None:
         """Append a block. Those without anything for this part stay as empty ones, so that an error names blocks by their places."""
-        skipped = _EMPTY_BLOCK * (place - self._places)
-        before = field_of(_FIRST, resource)
-        head = _FIRST_TAG + varint(len(before) + block.size)
-        self.pieces += (skipped, head, before)
+        before = _FIRST_TAG + varint(len(resource))
+        size = len(before) + len(resource) + block.size
+        head = _FIRST_TAG + varint(size)
+        skipped = place - self._places
+        self._growth.add(skipped * len(_EMPTY_BLOCK) + len(head) + size)
+        self.pieces += (_EMPTY_BLOCK * skipped, head, before, resource)
         self.pieces += block.pieces
-        self.size += len(skipped) + len(head) + len(before) + block.size
         self.items += block.items
         self._places = place + 1
 
@@ -143,9 +164,9 @@ class _Block:
 
     def add(self, scope: bytes, items: list[bytes]) -> None:
         """Add a group with these items. Nothing is joined before all is there: each time would be a copy of everything."""
-        before = field_of(_FIRST, scope)
-        pieces = [before]
-        size = len(before)
+        before = _FIRST_TAG + varint(len(scope))
+        pieces = [before, scope]
+        size = len(before) + len(scope)
         for item in items:
             head = _SECOND_TAG + varint(len(item))
             pieces.append(head)
@@ -158,16 +179,17 @@ class _Block:
         self.items += len(items)
 
 
-def _shared(groups: Sequence[ScopeSpansMessage], parts: int, find: Callable[[bytes, int], Sequence[int]]) -> dict[int, _Block]:
+def _shared(groups: Sequence[ScopeSpansMessage], parts: int, find: _Find) -> dict[int, _Block]:
     found: dict[int, _Block] = {}
     for group in groups:
         of_part: dict[int, list[bytes]] = {}
+        scope = group.scope  # once, as the resource
         for item in cast("Sequence[bytes]", group.spans[:]):
-            for part in find(item, parts):
+            for part in find(item, scope, parts):
                 of_part.setdefault(part, []).append(item)
         for part, items in of_part.items():
             block = found.get(part)
             if block is None:
                 block = found[part] = _Block()
-            block.add(group.scope, items)
+            block.add(scope, items)
     return found

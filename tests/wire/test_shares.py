@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,7 @@ from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.wire.limits import Limits
 from otel_toolcall_eval.wire.otlp_logs import decode_logs
 from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
-from otel_toolcall_eval.wire.shares import part_of, share_logs, share_spans
+from otel_toolcall_eval.wire.shares import Growth, Share, part_of, share_logs, share_spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Span
 
 NOTHING_KEPT = Projection()
+WANTED = Projection(event_names=frozenset({"wanted"}))
 IDS = [number.to_bytes(16, "big") for number in range(1, 40)]
 NOW = 1_700_000_000_000_000_000
 
@@ -103,10 +105,11 @@ def test_an_error_in_a_share_names_the_block_by_its_place_in_the_request() -> No
         decode_traces(share.body, Projection(keys=frozenset({"key"})))
 
 
-@pytest.mark.parametrize("share", [share_spans, share_logs])
-def test_what_is_no_request_is_refused(share: object) -> None:
-    with pytest.raises(DecodeError, match=r"not a request of (spans|log records) in protobuf; send an Export"):
-        share(b"\x0a\x7f", 2)  # type: ignore[operator] # both are functions
+def test_what_is_no_request_is_refused() -> None:
+    with pytest.raises(DecodeError, match=r"not a request of spans in protobuf; send an Export"):
+        share_spans(b"\x0a\x7f", 2)
+    with pytest.raises(DecodeError, match=r"not a request of log records in protobuf; send an Export"):
+        share_logs(b"\x0a\x7f", 2, WANTED)
 
 
 def test_a_request_is_held_to_the_limits_as_a_whole() -> None:
@@ -115,20 +118,52 @@ def test_a_request_is_held_to_the_limits_as_a_whole() -> None:
         share_spans(body, 2, limits=Limits(spans=1_000))
 
 
-def test_copies_of_resources_are_bounded() -> None:
+def test_shares_may_take_as_much_more_as_the_largest_request_or_the_request_itself() -> None:
+    for size, room in ((10, (64 << 20) + 10), (100 << 20, 200 << 20)):
+        growth = Growth(size)
+        growth.add(room)
+        with pytest.raises(TooLargeError, match="gets a copy of its resources and scopes; send smaller batches, or set workers: 1"):
+            growth.add(1)
+
+
+@pytest.mark.parametrize("in_scope", [False, True])
+def test_copies_of_what_is_huge_are_bounded_before_they_are_made(in_scope: bool) -> None:  # noqa: FBT001 - one of two places
     request = request_of([IDS])
-    request.resource_spans[0].resource.attributes.add(key="k").value.string_value = "x" * 1_000_000
-    assert len(share_spans(request.SerializeToString(), 3)) == 3
-    with pytest.raises(TooLargeError, match="too large to be copied"):
-        share_spans(request.SerializeToString(), 8)
+    block = request.resource_spans[0]
+    (block.scope_spans[0].scope if in_scope else block.resource).attributes.add(key="k").value.string_value = "x" * 12_000_000
+    body = request.SerializeToString()
+    assert len(share_spans(body, 3)) == 3
+    tracemalloc.start()
+    with pytest.raises(TooLargeError):
+        share_spans(body, 8)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * len(body)
 
 
-def test_blocks_without_spans_take_no_more_time_for_more_parts() -> None:
+def test_a_batch_of_many_resources_is_shared_out() -> None:
+    request = request_of(*[[[IDS[(place + n) % len(IDS)] for n in range(16)]] for place in range(500)])
+    for block in request.resource_spans:
+        block.resource.attributes.add(key="k").value.string_value = "x" * 4_000
+    shares = share_spans(request.SerializeToString(), 8)
+    assert (len(shares), sum(share.items for share in shares.values())) == (8, 8_000)
+
+
+def test_empty_blocks_hold_the_places_of_those_that_others_got_and_no_more() -> None:
     empty = b"\x0a\x00" * 1_000
     body = empty + request_of([[IDS[0]]], [[IDS[1]]]).SerializeToString() + empty
     parts = next(parts for parts in range(40, 64) if part_of(IDS[0], parts) != part_of(IDS[1], parts))
     shares = share_spans(body, parts)
     assert {len(share.body) for share in shares.values()} <= set(range(2_000, len(body)))
+
+
+def test_log_records_that_nobody_asks_for_go_to_one_part() -> None:
+    request = ExportLogsServiceRequest()
+    records = request.resource_logs.add().scope_logs.add().log_records
+    for _ in range(3_000):
+        records.add(time_unix_nano=1).body.string_value = "ordinary application log line " * 10
+    body = request.SerializeToString()
+    assert share_logs(body, 8, WANTED) == {0: Share(body=body, items=3_000)}
 
 
 def test_log_records_go_with_their_trace_and_those_in_none_go_everywhere() -> None:
@@ -137,9 +172,9 @@ def test_log_records_go_with_their_trace_and_those_in_none_go_everywhere() -> No
     parts = next(parts for parts in range(2, 50) if part_of(IDS[0], parts) != part_of(IDS[1], parts))
     for trace_id in (IDS[0], IDS[1], b"", bytes(16)):
         records.add(trace_id=trace_id, event_name="wanted")
-    shares = share_logs(request.SerializeToString(), parts)
-    wanted = Projection(event_names=frozenset({"wanted"}))
-    found = {part: [record.trace_id for record in decode_logs(share.body, wanted).records] for part, share in shares.items()}
+    shares = share_logs(request.SerializeToString(), parts, WANTED)
+
+    found = {part: [record.trace_id for record in decode_logs(share.body, WANTED).records] for part, share in shares.items()}
     assert sorted(found) == list(range(parts))
     for part, trace_ids in found.items():
         own = [trace_id for trace_id in IDS[:2] if part_of(trace_id, parts) == part]
@@ -151,4 +186,4 @@ def test_a_log_record_that_is_not_protobuf_is_refused() -> None:
     record = b"\x12\x02\x4a\x7f"
     group = b"\x12" + bytes([len(record)]) + record
     with pytest.raises(DecodeError):
-        share_logs(b"\x0a" + bytes([len(group)]) + group, 2)
+        share_logs(b"\x0a" + bytes([len(group)]) + group, 2, WANTED)
