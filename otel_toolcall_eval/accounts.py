@@ -38,19 +38,20 @@ class AllCounts:
 
 
 def counts_of(
-    pipeline: Pipeline, *, refused: Mapping[tuple[str, str], int], delayed: Mapping[str, int], queued_bytes: int, failures: int
+    pipeline: Pipeline, *, active: int, refused: Mapping[tuple[str, str], int], delayed: Mapping[str, int], queued_bytes: int, failures: int
 ) -> Counts:
     """Return all counts.
 
     Args:
         pipeline: its counts are replaced, never changed, so any thread reads those of one moment.
+        active: traces that are open.
         refused: requests that were not taken, by transport and reason.
         delayed: requests whose answer was held back, by transport.
         queued_bytes: what waits for the pipeline.
         failures: faults of ours that were passed over.
     """
     found: Counts = {
-        ("toolcall_eval.traces.active", ()): pipeline.open_traces,
+        ("toolcall_eval.traces.active", ()): active,
         ("toolcall_eval.traces.memory", ()): pipeline.buffered_bytes,
         ("toolcall_eval.traces.linked", ()): pipeline.linked_traces,
         ("toolcall_eval.queue.memory", ()): queued_bytes,

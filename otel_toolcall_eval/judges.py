@@ -29,6 +29,10 @@ class Judges(Protocol):
         """Begin."""
         ...
 
+    def freeze(self) -> None:
+        """Let no trace fall due from now on, since nothing more is taken in; what is open waits for ``shutdown``."""
+        ...
+
     def shutdown(self, timeout_seconds: float) -> bool:
         """Take nothing more, judge everything that is open, emit it, and end; False if that took longer than allowed."""
         ...

@@ -8,12 +8,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.model.trace import Trigger
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from otel_toolcall_eval.model.score import TraceReport
 
 _logger = logging.getLogger(__name__)
+
+_CUT_SHORT = frozenset({Trigger.EVICTION, Trigger.MEMORY, Trigger.SHUTDOWN})
 
 TOLD_SERVICES = 100
 TOLD_NAMES = 100
@@ -62,7 +66,7 @@ class Notices:
     def _unbound(self, report: TraceReport, criteria: int) -> None:
         """Log, once for each service, that nothing judges its traces: the likeliest reason is a typo in a name."""
         span = report.judged_span
-        if not report.unbound or span is None or not criteria:
+        if not report.unbound or span is None or not criteria or report.trigger in _CUT_SHORT:  # its root may not have come
             return
         service = str(span.resource.attributes.get("service.name", ""))[:SHOWN_CHARS]
         if service in self._unbound_services or len(self._unbound_services) >= TOLD_SERVICES:

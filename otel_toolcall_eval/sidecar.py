@@ -187,16 +187,17 @@ class Sidecar:
         """Stop intake, judge what is open, send it; False if that took longer than allowed. May be called again."""
         deadline = time.monotonic() + timeout_seconds
         self._draining = True
+        self.parts.judges.freeze()
         self.parts.receivers.grpc.set_serving(serving=False)
         for receiver in self.parts.receivers.listening:
             receiver.stop(grace_seconds=max(0.0, min(timeout_seconds * DRAIN_SHARE, deadline - time.monotonic())))
         judged = self.parts.judges.shutdown(max(0.0, deadline - time.monotonic()))
         self.unjudged = 0 if judged else int(self.parts.judges.counts().get(("toolcall_eval.traces.active", ()), 0))
-        if self.parts.forwarder is not None:  # behind the verdicts, which roots wait for; before the last metrics, which count what is lost
-            judged &= self.parts.forwarder.stop(max(0.0, deadline - time.monotonic()) * FORWARD_SHARE)
-        sent = self.parts.telemetry.shutdown(max(0.1, deadline - time.monotonic()))
+        forwarder = self.parts.forwarder  # behind the verdicts, which roots wait for; before the last metrics, which count what is lost
+        sent = forwarder is None or forwarder.stop(max(0.0, deadline - time.monotonic()) * FORWARD_SHARE)
+        sent &= self.parts.telemetry.shutdown(max(0.1, deadline - time.monotonic()))
         if self.parts.journal is not None:
-            self.parts.journal.close(delivered=judged and sent, ended=not self.parts.judges.alive)
+            self.parts.journal.close(delivered=sent, ended=not self.parts.judges.alive, timeout_seconds=deadline - time.monotonic())
         return judged and sent
 
     def _load_pages(self) -> None:

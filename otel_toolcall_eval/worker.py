@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.accounts import counts_of
 from otel_toolcall_eval.clock import MonotonicClock
+from otel_toolcall_eval.ending import Ending
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.journaling import NoJournal
 from otel_toolcall_eval.notices import Notices
 from otel_toolcall_eval.pace import Brake, Pace
+from otel_toolcall_eval.reporting import Reporter
 from otel_toolcall_eval.taking import take
 from otel_toolcall_eval.work_items import BindRequest, LogRequest, Look, Question, Receipt, SpanRequest
 from otel_toolcall_eval.work_queue import WorkQueue
@@ -75,7 +77,6 @@ class Worker:
             brake: keeps senders waiting that send more than can be judged; one that somebody else has, by our ``burden``, is none here.
         """
         self.pipeline = pipeline
-        self._emitters = tuple(emitters)
         self._clock = clock or MonotonicClock()
         self._on_late_span = on_late_span
         self._journal = journal or NoJournal()
@@ -84,6 +85,8 @@ class Worker:
         self._pace = Pace()
         self._brake = brake or Brake()
         self._notices = Notices()  # owned by the thread
+        self._reporter = Reporter(emitters, self._notices)
+        self._ending = Ending()
 
     def _new_thread(self) -> threading.Thread:
         return threading.Thread(target=self._run, name="otel-toolcall-eval-worker", daemon=True)
@@ -94,6 +97,7 @@ class Worker:
         self._queue.begin_anew()
         self._pace.begin_anew()
         self._brake.begin_anew()
+        self._ending.begin_anew()
         self._thread = self._new_thread()
         if not self._queue.stopping:
             self._thread.start()
@@ -157,23 +161,26 @@ class Worker:
     def flush(self, timeout_seconds: float) -> bool:
         """Wait until all that was offered is taken in, what is due is judged, and the emitters have sent it; False if not in time."""
         deadline = time.monotonic() + timeout_seconds
-        if not self._queue.wait_until_settled(timeout_seconds, self._thread.is_alive):
-            return False
-        sent = [emitter.flush(max(0.0, deadline - time.monotonic())) for emitter in self._emitters]
-        return all(sent)
+        return self._queue.wait_until_settled(timeout_seconds, self._thread.is_alive) and self._reporter.flush(deadline)
+
+    def freeze(self) -> None:
+        """Let no trace fall due from now on, since nothing more is taken in; what is open waits for ``shutdown``."""
+        self._ending.freeze(self._clock.now_ns())
 
     def shutdown(self, timeout_seconds: float) -> bool:
-        """Take nothing more, judge everything that is open, emit it, and end; False if that took longer than allowed."""
+        """Take nothing more, judge everything that is open, emit it, and end; False if that took longer than allowed.
+
+        Then what could not be judged stays open: ``counts`` tells of it, and in a journal it waits for the next start.
+        """
         deadline = time.monotonic() + timeout_seconds
+        self.freeze()
         self._queue.stop()
         if self._thread.ident is not None:
-            self._thread.join(timeout_seconds)
-        for emitter in self._emitters:
-            try:
-                emitter.shutdown(max(0.0, deadline - time.monotonic()))
-            except Exception as error:  # noqa: BLE001 - one emitter's fault must not keep the others from sending
-                self._notices.failed(emitter, error)
-        return not self._thread.is_alive()
+            self._thread.join(self._ending.judging_seconds(timeout_seconds))
+            self._ending.time_is_over = True
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+        self._reporter.shutdown(deadline)
+        return not self._thread.is_alive() and not self._ending.left
 
     def waiting(self, *, limit: int, timeout_seconds: float) -> Waiting:
         """Return what is open and why it waits, at most ``limit`` traces of each kind. May be called from any thread.
@@ -208,9 +215,9 @@ class Worker:
 
     def counts(self) -> Counts:
         """Return what happened since the start: instrument name and attributes to a number. May be called from any thread."""
-        queue = self._queue
-        delayed, waiting = self._brake.delayed, queue.waiting_bytes
-        found = counts_of(self.pipeline, refused=queue.refused, delayed=delayed, queued_bytes=waiting, failures=self._notices.failures)
+        queue, active = self._queue, self._ending.active(self.pipeline.open_traces)
+        delayed, waiting, failures = self._brake.delayed, queue.waiting_bytes, self._notices.failures
+        found = counts_of(self.pipeline, active=active, refused=queue.refused, delayed=delayed, queued_bytes=waiting, failures=failures)
         return found | self._journal.counts()
 
     def _to_wait_for(self) -> Future[None] | None:
@@ -218,7 +225,7 @@ class Worker:
 
     def _run(self) -> None:
         unsettled = 0
-        self._emit(self._journal.replay(self.pipeline, now_ns=self._clock.now_ns()))
+        self._reporter.emit(self._journal.replay(self.pipeline, now_ns=self._clock.now_ns()), self.pipeline)
         while True:
             requests, news, stopping = self._queue.take(self._seconds_to_next)
             unsettled += len(requests)
@@ -231,12 +238,12 @@ class Worker:
                 self._queue.feed.turn_is_over()
                 self._queue.settle(unsettled)
                 unsettled = 0
-            self._emit(self._journal.tend(self.pipeline, now_ns=self._clock.now_ns(), last=stopping))
+            self._reporter.emit(self._journal.tend(self.pipeline, now_ns=self._clock.now_ns(), last=stopping), self.pipeline)
             if stopping:
                 return
 
     def _seconds_to_next(self) -> float | None:
-        times = (self.pipeline.next_due_ns(), self._journal.next_ns())
+        times = (self._ending.next_due_ns(self.pipeline.next_due_ns()), self._journal.next_ns())
         due_ns = min((at_ns for at_ns in times if at_ns is not None), default=None)
         return None if due_ns is None else max(0.0, (due_ns - self._clock.now_ns()) / 1e9)
 
@@ -250,37 +257,34 @@ class Worker:
     def _judge_due(self, *, at_least_ns: int) -> bool:
         """Judge what is due; False if there is more, but requests wait, too, and judging had its share of the time."""
         began_ns = now_ns = self._clock.now_ns()
-        due_ns = self.pipeline.next_due_ns()
+        ending, due_ns = self._ending, self.pipeline.next_due_ns()
         while True:
             turn_ns, before = now_ns, self.pipeline.judged_spans
             late_ns = max(0, now_ns - due_ns) if due_ns else 0  # what was evicted is due at 0, and not late
-            self._report(self.pipeline.pop_due(now_ns=now_ns, limit=TRACES_AT_A_TIME))
+            self._report(self.pipeline.pop_due(now_ns=ending.due_by(now_ns), limit=TRACES_AT_A_TIME))
             now_ns = self._clock.now_ns()
             due_ns = self.pipeline.next_due_ns()
-            is_done = due_ns is None or due_ns > now_ns
+            is_done = due_ns is None or due_ns > ending.due_by(now_ns) or ending.time_is_over
             self._pace.judged(self.pipeline.judged_spans - before, ns=now_ns - turn_ns, late_ns=0 if is_done else late_ns)
             if is_done or (not self._queue.is_empty and now_ns - began_ns >= at_least_ns):
                 return is_done
 
     def _drain(self) -> None:
-        """Judge all that is open, some traces at a time, since not all reports need be held."""
-        reports = self.pipeline.drain(now_ns=self._clock.now_ns())
-        while some := list(islice(reports, TRACES_AT_A_TIME)):
-            self._report(some)
-        self._report([])  # what was decided last may have made no report
+        """Judge all that is open, some traces at a time, since not all reports need be held; until there is no time left for it."""
+        ending, left = self._ending, self.pipeline.open_traces
+        ending.left = left
+        reports = iter(()) if ending.time_is_over else self.pipeline.drain(now_ns=self._clock.now_ns())
+        while not ending.time_is_over:
+            some = list(islice(reports, TRACES_AT_A_TIME))
+            self._report(some)  # though there is none: what was decided last may have made no report
+            left -= len(some)
+            ending.left = max(1, left) if some else 0  # an agent's invocations are more than the traces that they are of
+            if not some:
+                break
 
     def _report(self, reports: Sequence[TraceReport]) -> None:
         """Emit reports, after what was decided is in the journal."""
-        self._emit(self._journal.decided(self.pipeline.take_decisions(), reports))
-
-    def _emit(self, reports: Iterable[TraceReport]) -> None:
-        for report in reports:
-            for emitter in self._emitters:
-                with self._notices.passing_over(emitter):
-                    emitter.emit(report)
-            self._notices.decided(report, criteria=len(self.pipeline.criteria))
-        for fault in self.pipeline.take_faults():
-            self._notices.failed(self.pipeline, fault)
+        self._reporter.emit(self._journal.decided(self.pipeline.take_decisions(), reports), self.pipeline)
 
     def _take(self, request: WorkItem) -> None:
         """Hand one request to the pipeline."""

@@ -278,7 +278,10 @@ def test_service_that_nothing_judges_is_named_once(clock: ManualClock, emitter: 
         services: tuple[Value, ...] = ("a", "a", "b", {"not": "text"})
         for number, service in enumerate(services, start=1):
             worker.offer(decoded([span(1, trace=number, resource={"service.name": service})]), transport="test")
-        worker.shutdown(PATIENCE_SECONDS)
+        assert worker.flush(PATIENCE_SECONDS)
+        clock.ns += 1_000 * SECOND_NS
+        worker.offer(decoded([span(2, trace=9, parent=1, resource={"service.name": "not yet"})]), transport="test")
+        worker.shutdown(PATIENCE_SECONDS)  # before its root, and what it says of criteria, has come
     assert [record.__dict__["service"] for record in caplog.records] == ["a", "b", "{'not': 'text'}"]
 
 

@@ -61,11 +61,11 @@ class Decider:
         What else is there stays open, since nothing is known of it; if nothing is left, the trace is not open any more.
         """
         if not units:
-            return [self._close(trace, trigger, now_ns)]
+            return [self._close(trace, trigger, now_ns, again=True)]
         if self._units is None:  # agent invocations were judged one by one then, and are not now
             return []
         parts = self._units.part(trace, now_ns=now_ns, force=True, only=units)
-        traces = [self.settle(unit, trigger, now_ns=now_ns) for unit in parts]
+        traces = [self.settle(unit, trigger, now_ns=now_ns, again=True) for unit in parts]
         if not len(trace):
             del self._open[trace.trace_id]
             self._memory.write_off(trace)
@@ -73,11 +73,14 @@ class Decider:
             trace.pending.fresh = True  # the others are to be looked at by the time of this process
         return traces
 
-    def settle(self, trace: OpenTrace, trigger: Trigger, *, now_ns: int) -> Trace:
-        """Decide a trace that is on no book, and keep it for late spans, unless it was given up on purpose."""
+    def settle(self, trace: OpenTrace, trigger: Trigger, *, now_ns: int, again: bool = False) -> Trace:
+        """Decide a trace that is on no book, and keep it for late spans, unless it was given up on purpose.
+
+        If it is decided ``again``, as an earlier process did at its end, that end is no longer one.
+        """
         closed = trace.close(trigger, now_ns=now_ns)
         self.remember(trace, now_ns=now_ns)
-        if trigger in REVISABLE:
+        if trigger in REVISABLE or (again and trigger is Trigger.SHUTDOWN):
             self.keep(trace, now_ns=now_ns)
         elif self._units is not None:
             self._units.forgotten(trace, now_ns=now_ns)
@@ -109,7 +112,7 @@ class Decider:
             if self._units is not None:
                 self._units.forgotten(trace, now_ns=now_ns)
 
-    def _close(self, trace: OpenTrace, trigger: Trigger, now_ns: int) -> Trace:
+    def _close(self, trace: OpenTrace, trigger: Trigger, now_ns: int, *, again: bool = False) -> Trace:
         del self._open[trace.trace_id]
         self._memory.write_off(trace)
-        return self.settle(trace, trigger, now_ns=now_ns)
+        return self.settle(trace, trigger, now_ns=now_ns, again=again)

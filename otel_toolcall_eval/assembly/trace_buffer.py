@@ -107,6 +107,11 @@ class TraceBuffer:
         """Return how many decided traces may still be revised."""
         return len(self._settled)
 
+    @property
+    def quiet_ns(self) -> int:
+        """Return how long a trace waits after its root for what else may come."""
+        return self._policy.wait_after_root_ns
+
     def attach(self, key: bytes, note: object) -> None:
         """Attach a note to a decided trace; it comes back if the trace is looked at again."""
         if (trace := self._settled.find(key)) is not None:

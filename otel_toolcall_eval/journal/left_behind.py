@@ -16,7 +16,12 @@ from otel_toolcall_eval.journal.entries import Kind
 if TYPE_CHECKING:
     from pathlib import Path
 
-_OPEN: Final = "SELECT EXISTS (SELECT 1 FROM entries WHERE kind <> ?)"
+_OPEN: Final = """
+SELECT EXISTS (SELECT max(CASE WHEN kind = :decision THEN number END) AS decided
+               FROM entries WHERE kind IN (:spans, :open, :settled, :decision) GROUP BY trace_id
+               HAVING decided IS NULL OR decided > (SELECT number FROM delivered))
+"""
+_KINDS: Final = {kind.name.lower(): int(kind) for kind in Kind}
 
 
 def file_of(path: Path, *, index: int, workers: int) -> Path:
@@ -33,7 +38,7 @@ def check_left_behind(path: Path | None, *, workers: int) -> None:
     if path is None:
         return
     for file, number in sorted(_others(path, workers)):
-        if _holds_open(file):
+        if holds_open(file):
             what = f"it holds traces that {number} process{'es' if number > 1 else ''} left open, and workers is {workers} now"
             raise SettingsError(where=str(file), what=what, fix=f"start once with workers: {number} and end it, or remove the file")
 
@@ -45,10 +50,13 @@ def _others(path: Path, workers: int) -> list[tuple[Path, int]]:
     return [(file, number) for file, number in [*found, (path, 1)] if number != workers and file.is_file()]
 
 
-def _holds_open(file: Path) -> bool:
-    """Tell whether a file has rows of traces; False for what is no journal, or can't be read, which nobody could take up either."""
+def holds_open(file: Path) -> bool:
+    """Tell whether a file holds traces that are not decided, or of which what was decided may not have reached whoever listens.
+
+    False for what is no journal, or can't be read, which nobody could take up either. Of what is decided only revisions are lost.
+    """
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            return bool(connection.execute(_OPEN, (int(Kind.BIND),)).fetchone()[0])
+            return bool(connection.execute(_OPEN, _KINDS).fetchone()[0])
     except sqlite3.Error:
         return False

@@ -3,6 +3,7 @@
 Spans and log records are taken in as if they came now; a decision is taken where it stands, by the trigger that it was taken by, and what
 was said then holds. A report that may not have reached whoever listens is made and emitted again, under the same ID: by the criteria in
 force now, which are the same unless they were changed meanwhile, and then the ID differs, since it names their version.
+What was judged because a process ended is looked at again after a quiet period: that end cut it short, and does not any more.
 Ages come from a clock that may have been set since: they only say how late a late span was, and are kept within what makes sense.
 """
 
@@ -133,6 +134,8 @@ class Replay:
 
     def _take_decision(self, row: Row) -> Iterator[TraceReport]:
         decision, unix_ns = self._reader.decision(row)
+        if decision.trigger is Trigger.SHUTDOWN and decision.given is not None and not decision.given.said:
+            return  # nothing was said, and only the end of that process cut it short: its root, and its criteria, may still come
         if self._group:
             first, _, _ = self._group[0]
             together = decision.trace_id == first.trace_id and decision.batch == first.batch and not decision.look and not first.look
@@ -162,5 +165,8 @@ class Replay:
                 self._pipeline.traces.attach(decision.key, decision.given)
                 continue
             report = self._pipeline.recall(decision, trace, say_again=number > self._delivered)
+            if decision.trigger is Trigger.SHUTDOWN:
+                buffer = self._pipeline.traces
+                buffer.look_at(decision.trace_id, now_ns=self._now_ns, after_ns=buffer.quiet_ns)
             if report is not None:
                 yield report

@@ -155,14 +155,18 @@ class SqliteJournal:
         return []
 
     def tend(self, pipeline: Pipeline, *, now_ns: int, last: bool = False) -> Sequence[TraceReport]:
-        """Do what has to be done from time to time; returns reports that had to wait and may be emitted now: at ``last``, all."""
+        """Do what has to be done from time to time; returns reports that had to wait and may be emitted now: at ``last``, all.
+
+        At ``last`` nothing is removed: what was decided just now may be revised by spans that the next process gets.
+        """
         self._emitted = self._writer.last
         if now_ns < self._tidy_ns and not last:
             return []
         self._tidy_ns = now_ns + TIDY_NS
         if self._writer.failing or self._unwritten or self._dirty:
             self._recover(pipeline)
-        self._tidy(pipeline, now_ns)
+        if not last:
+            self._tidy(pipeline, now_ns)
         if self._unwritten and not last:
             return []
         held, self._held = self._held, []
@@ -193,18 +197,19 @@ class SqliteJournal:
         if emitted > self._delivered and self._flush(FLUSH_SECONDS):
             self._delivered = emitted
 
-    def close(self, *, delivered: bool, ended: bool) -> None:
-        """Close the file.
+    def close(self, *, delivered: bool, ended: bool, timeout_seconds: float = STOP_SECONDS) -> None:
+        """Close the file. The next process takes up what is in it: what is open, and what may still be revised.
 
         Args:
             delivered: all that was emitted has been sent.
             ended: the worker's thread has ended. If it hasn't, the file is its, and is left as after a kill.
+            timeout_seconds: how long to wait for what goes on beside it.
         """
         for ticker in self._tickers:
-            ticker.stop(STOP_SECONDS)
+            ticker.stop(min(STOP_SECONDS, max(0.0, timeout_seconds)))
         if ended:
             if delivered and not self._unwritten and not self._replaying:
-                self._writer.finish([item for fate in self._retention.fates.values() for item in fate.keys.items()])
+                self._writer.deliver(self._emitted)
             self._store.close()
 
     def _insert(self, drafts: Sequence[Draft], now_ns: int) -> bool:

@@ -32,7 +32,6 @@ DELETE_ROW = "DELETE FROM entries WHERE number = ?"
 DELETE_TRACE = "DELETE FROM entries WHERE trace_id = ? AND number <= ?"
 # All but kinds LOGS, BIND and SHED, which are not part of how a trace stands.
 DELETE_KINDS = "DELETE FROM entries WHERE trace_id = ? AND number <= ? AND kind NOT IN (2, 3, 7)"
-DELETE_TRACES = "DELETE FROM entries WHERE kind <> ?"
 
 
 def values_of(rows: Iterable[Row]) -> list[tuple[object, ...]]:

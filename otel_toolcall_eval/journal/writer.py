@@ -7,7 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.journal import statements as sql
-from otel_toolcall_eval.journal.entries import Kind, numbered
+from otel_toolcall_eval.journal.entries import numbered
 from otel_toolcall_eval.journal.store import FAULTS
 
 if TYPE_CHECKING:
@@ -75,10 +75,6 @@ class Writer:
             self.last += len(rows)
             self._last_decided += len(made.past)
         return done
-
-    def finish(self, decided: Sequence[tuple[bytes, int]]) -> bool:
-        """Leave nothing behind that is to be taken up: only what was decided, and bindings of traces that may still come."""
-        return self._change((sql.DELETE_TRACES, [(int(Kind.BIND),)]), self._remember(decided), (sql.DELIVER, [(self.last,)]))
 
     @property
     def last_decided(self) -> int:

@@ -50,6 +50,7 @@ class Kind(IntEnum):
     LINE = 12
     ROWS = 13
     FLUSH = 14
+    FREEZE = 15
 
 
 class Question(StrEnum):

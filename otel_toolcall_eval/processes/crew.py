@@ -206,6 +206,11 @@ class Crew:
         """Have what waits for the status page sent, and return what each has seen, as far as they tell in time."""
         return self._ask_all(Question.REMEMBERED, ASK_SECONDS)
 
+    def freeze(self) -> None:
+        """Let no trace fall due from now on, in none of them."""
+        for link in self.links:
+            link.order(Kind.FREEZE)
+
     def shutdown(self, timeout_seconds: float) -> bool:
         """Have all judge and send everything, and end them; False if that took longer than allowed. May be called again."""
         if self._done is not None:

@@ -98,6 +98,8 @@ class Member:
         elif frame.kind is Kind.START:
             parts.worker.start()
             self._started = True
+        elif frame.kind is Kind.FREEZE:
+            parts.worker.freeze()
         elif frame.kind is Kind.STOP:
             self._stopped = True
             # Beside this thread, which hears meanwhile that what was told is written.
@@ -173,7 +175,7 @@ class Member:
         judged = parts.worker.shutdown(max(0.0, deadline - time.monotonic()))
         sent = parts.telemetry.shutdown(max(0.1, deadline - time.monotonic()))
         if parts.journal is not None:
-            parts.journal.close(delivered=judged and sent, ended=not parts.worker.alive)
+            parts.journal.close(delivered=sent, ended=not parts.worker.alive, timeout_seconds=deadline - time.monotonic())
         for answering in self._answering.values():
             answering.shutdown(wait=False, cancel_futures=True)
         self._send(frame.number, (judged and sent, self._counts(), parts.telemetry.aggregator.states(take_extremes=True)))

@@ -90,6 +90,7 @@ def test_a10_damaged_decision_is_not_taken_a_second_time(path: Path) -> None:
 def test_a10_damaged_memory_of_a_decision_is_counted(path: Path) -> None:
     life = Life(path, Sync.ACK)
     life.send(span(1), tool(2))
+    life.wait(400)  # past its late window
     life.end()
     alter(path, "UPDATE decided SET unix_ns = 5")
     life = Life(path, Sync.ACK)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from otel_toolcall_eval.assembly.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.shed import Shed
+from otel_toolcall_eval.journal.left_behind import holds_open
 from otel_toolcall_eval.journal.store import Sync
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
@@ -20,7 +21,7 @@ from otel_toolcall_eval.model.trace import Doubt, Trigger
 from otel_toolcall_eval.work_items import BindRequest
 from tests.assembly.judged import args, count
 from tests.fakes import SECOND_NS, span
-from tests.journal.lives import HOUR_NS, Killed, Life, next_life, request, verdicts
+from tests.journal.lives import ANY, HOUR_NS, Killed, Life, next_life, request, verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -236,17 +237,53 @@ def test_units_that_were_judged_together_are_judged_together_again(path: Path) -
     life.die()
 
 
-def test_clean_end_leaves_nothing_to_be_taken_up_and_what_was_decided_stays_decided(path: Path) -> None:
+def test_what_a_clean_end_cut_short_is_judged_for_good_by_the_next_process(path: Path) -> None:
     life = Life(path)
     life.send(span(1), tool(2))
     life.send(span(1, trace=2))
     life.end()
+    assert labels(life.emitted) == [(0, "inconclusive")] * 2
     assert [report.trigger for report in life.emitted] == [Trigger.SHUTDOWN] * 2
+    assert not holds_open(path)
     again = Life(path, emitted=life.emitted)
     assert len(again.pipeline.traces) == 0
-    again.send(tool(3))
-    again.wait(400)
+    again.send(tool(2, trace=2), tool(3, trace=2))
+    again.wait(9)
     assert len(again.emitted) == 2
+    again.wait(400)
+    assert {(report.trace_id[-1], *labels([report])[0]) for report in again.emitted[2:]} == {(1, 1, "pass"), (2, 1, "fail")}
+    assert not any(report.doubts for report in again.emitted[2:])
+    third = next_life(again)
+    third.send(tool(4))
+    third.wait(400)
+    assert len(third.emitted) == 4  # it stays decided
+    third.die()
+
+
+def test_late_span_after_a_clean_end_revises_the_verdict(path: Path) -> None:
+    life = Life(path)
+    life.send(span(1), tool(2))
+    life.wait(12)
+    life.end()
+    again = Life(path, emitted=life.emitted)
+    again.send(tool(3), tool(4))
+    again.wait(11)
+    assert labels(again.emitted) == [(0, "pass"), (1, "fail")]
+    again.die()
+
+
+def test_trace_whose_root_had_not_come_at_a_clean_end_is_open_again(path: Path) -> None:
+    named = replace(ANY, selector=Selector(reach=Reach.NAMED))
+    life = Life(path, criteria=(named,))
+    life.send(tool(2))
+    life.end()
+    assert [report.unbound for report in life.emitted] == [True]
+    assert not holds_open(path)
+    again = Life(path, criteria=(named,))
+    assert len(again.pipeline.traces) == 1
+    again.send(replace(span(1), attributes={"toolcall_eval.criteria": ANY.name}))
+    again.wait(11)
+    assert labels(again.emitted) == [(0, "pass")]
     again.die()
 
 
