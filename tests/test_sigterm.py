@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
+import time
 from http.client import HTTPConnection, HTTPException
+from typing import TYPE_CHECKING
 
 import grpc
 
+from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from tests.patience import PATIENCE_SECONDS, wait_for
-from tests.sidecar_process import RunningSidecar, running_sidecar
+from tests.sidecar_process import RunningSidecar, post, running_sidecar
 from tests.sources.receivers import TRACES
-from tests.wire.otlp_requests import numbered, request_of
+from tests.wire.otlp_requests import attribute, numbered, request_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROTOBUF = "application/x-protobuf"
 
 ROUNDS = int(os.environ.get("SIGTERM_ROUNDS", "3"))
 SENDERS = 2
@@ -84,6 +93,47 @@ def test_every_acknowledged_trace_gets_a_verdict_whenever_the_signal_comes() -> 
             load.join()
             judged = {verdict["trace_id"] for verdict in sidecar.drained()}
         assert load.acknowledged <= judged
+
+
+def test_what_is_whole_only_since_nobody_listens_is_not_judged_as_whole() -> None:
+    whole = numbered(1, trace=1)
+    whole.attributes.append(attribute("toolcall_eval.criteria", "tokyo_forecast"))
+    criteria = ("--criteria", str(EVALUATIONS))
+    with running_sidecar(*criteria, quiet="2s") as sidecar, grpc.insecure_channel(sidecar.grpc) as channel:
+        sidecar.until_ready()
+        stalled = threading.Event()  # a call that is under way keeps the sidecar draining, for longer than the quiet period
+        pending = channel.stream_unary(TRACES, None, None).future(iter(stalled.wait, NEVER))
+        assert post(sidecar.http, request_of(whole).SerializeToString(), content_type=PROTOBUF)[0] == 200
+        sidecar.process.send_signal(signal.SIGTERM)
+        time.sleep(3)  # the quiet period, and some: what is asked is what happens when it is over
+        stalled.set()
+        del pending
+        assert sidecar.process.wait(PATIENCE_SECONDS) == 0
+        assert {verdict["trigger"] for verdict in sidecar.drained()} == {"shutdown"}
+
+
+def test_what_there_is_no_time_for_is_counted_and_with_a_journal_left_to_the_next_start(tmp_path: Path) -> None:
+    environ = {"OTEL_TOOLCALL_EVAL_JOURNAL_PATH": str(tmp_path / "journal"), "OTEL_TOOLCALL_EVAL_WORKERS": "1"}
+    short = {**environ, "OTEL_TOOLCALL_EVAL_COMPLETION_SHUTDOWN_TIMEOUT": "500ms"}
+    sent = 0
+    with running_sidecar("--criteria", str(EVALUATIONS), environ=short, quiet="1h") as sidecar:
+        for first in range(1, 20_001, 500):
+            spans = [numbered(1, trace=trace) for trace in range(first, first + 500)]
+            for span in spans:
+                span.attributes.append(attribute("toolcall_eval.criteria", "tokyo_forecast"))
+            sent += len(spans)
+            assert post(sidecar.http, request_of(*spans).SerializeToString(), content_type=PROTOBUF)[0] == 200
+        assert sidecar.terminate() == 0
+        judged = {verdict["id"]: verdict["trace_id"] for verdict in sidecar.drained()}
+    left = re.search(r"(\d+) traces were left open, which the next start judges", "".join(sidecar.log))
+    assert left is not None
+    assert 0 < len(set(judged.values())) == sent - int(left[1])
+    with running_sidecar("--criteria", str(EVALUATIONS), environ=environ, quiet="1h") as sidecar:
+        sidecar.until_ready()
+        assert sidecar.terminate() == 0
+        later = {verdict["id"]: verdict["trace_id"] for verdict in sidecar.drained()}
+    assert len({*judged.values(), *later.values()}) == sent
+    assert judged.keys().isdisjoint(later)
 
 
 def test_it_is_not_ready_while_it_drains() -> None:

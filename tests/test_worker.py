@@ -15,13 +15,14 @@ from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.model.trace import Trigger
 from otel_toolcall_eval.pace import Brake
 from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.wire.decoded import DecodedTraces
 from otel_toolcall_eval.work_queue import NoFeed, WorkQueue
 from otel_toolcall_eval.worker import TRACES_AT_A_TIME, Worker
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, PlainSurvey, decoded, span
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -310,6 +311,55 @@ def test_child_process_begins_anew(worker: Worker, emitter: ListEmitter) -> None
     worker.offer(decoded([span(1, trace=2)]), transport="test")
     assert worker.shutdown(PATIENCE_SECONDS)
     assert [report.trace_id[-1] for report in emitter.reports] == [2]
+
+
+def test_nothing_falls_due_once_intake_has_ended(worker: Worker, clock: ManualClock, emitter: ListEmitter) -> None:
+    worker.offer(decoded([span(1)]), transport="test")
+    assert worker.flush(PATIENCE_SECONDS)
+    clock.ns = 10 * SECOND_NS
+    worker.freeze()
+    worker.offer(decoded([span(1, trace=2)]), transport="test")  # a call that was under way
+    assert worker.flush(PATIENCE_SECONDS)
+    clock.ns = 1_000 * SECOND_NS
+    worker.freeze()  # the first time counts
+    worker.look()
+    assert worker.flush(PATIENCE_SECONDS)
+    assert [(report.trace_id[-1], report.trigger) for report in emitter.reports] == [(1, Trigger.ROOT_SPAN)]
+    assert worker.shutdown(PATIENCE_SECONDS)
+    assert [(report.trace_id[-1], report.trigger) for report in emitter.reports[1:]] == [(2, Trigger.SHUTDOWN)]
+
+
+def test_what_there_is_no_time_for_at_the_end_stays_open_and_is_counted(clock: ManualClock) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    class Slow(ListEmitter):
+        def emit(self, report: TraceReport) -> None:
+            begun.set()
+            assert gate.wait(PATIENCE_SECONDS)
+            super().emit(report)
+
+    slow = Slow()
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [slow], clock=clock)
+    worker.start()
+    worker.offer(decoded([span(1, trace=trace) for trace in range(1, 4 * TRACES_AT_A_TIME + 1)]), transport="test")
+    assert worker.flush(PATIENCE_SECONDS)
+    assert worker.counts()["toolcall_eval.traces.active", ()] == 4 * TRACES_AT_A_TIME
+    assert not worker.shutdown(0.01)
+    assert begun.wait(PATIENCE_SECONDS)
+    gate.set()
+    wait_for(lambda: not worker.alive, "the end of the thread")
+    assert len(slow.reports) == TRACES_AT_A_TIME
+    assert worker.counts()["toolcall_eval.traces.active", ()] == 3 * TRACES_AT_A_TIME
+    assert not worker.shutdown(PATIENCE_SECONDS)
+
+
+def test_who_is_told_to_end_when_the_time_is_over_already_judges_nothing(worker: Worker, emitter: ListEmitter) -> None:
+    worker.offer(decoded([span(1)]), transport="test")
+    assert worker.flush(PATIENCE_SECONDS)
+    worker._ending.time_is_over = True  # noqa: SLF001 - as a thread that was busy for all of the time finds it
+    assert not worker.shutdown(PATIENCE_SECONDS)
+    assert emitter.reports == []
+    assert worker.counts()["toolcall_eval.traces.active", ()] == 1
 
 
 def test_what_is_not_taken_is_not_charged_and_keeps_nobody_waiting() -> None:
