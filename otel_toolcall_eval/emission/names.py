@@ -113,7 +113,7 @@ TRACES_MEMORY: Final = Instrument(
     name="toolcall_eval.traces.memory",
     kind=Kind.OBSERVABLE_GAUGE,
     unit="By",
-    description="Memory that open traces take, by the estimate that the limits work with.",
+    description="Memory that traces take which are open or may be revised, by the estimate that the limits work with.",
 )
 
 
