@@ -6,6 +6,7 @@ Owned by the worker's thread. Nothing that was recorded is told but names, and t
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.trace import Trigger
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_CUT_SHORT = frozenset({Trigger.EVICTION, Trigger.MEMORY, Trigger.SHUTDOWN})
+_PRESSED = {
+    Trigger.MEMORY: "they take more memory than `limits.limit_mib`; raise it",
+    Trigger.EVICTION: "more are open than `limits.num_traces`; raise it",
+}
+_CUT_SHORT = frozenset({*_PRESSED, Trigger.SHUTDOWN})
+
+PRESSED_SECONDS = 600.0
+"""After so long it is told again that there is no room, if there is none."""
 
 TOLD_SERVICES = 100
 TOLD_NAMES = 100
@@ -33,6 +41,7 @@ class Notices:
         self._failing: set[tuple[str, str]] = set()
         self._unbound_services: set[str] = set()
         self._unknown_names: set[str] = set()
+        self._pressed_seconds: dict[Trigger, float] = {}  # when it was told last
 
     def failed(self, part: object, error: Exception) -> None:
         """Count a failure, and log the first one of each part and kind. The message may hold users' data, so it stays out."""
@@ -50,6 +59,20 @@ class Notices:
         """Tell what is likely a slip in a name; ``criteria`` is the number of loaded ones."""
         self._unknown(report)
         self._unbound(report, criteria)
+        if report.trigger in _PRESSED:
+            self._pressed(report.trigger)
+
+    def _pressed(self, trigger: Trigger) -> None:
+        """Log, once for each ten minutes, that traces are judged early for want of room."""
+        now_seconds = time.monotonic()
+        told_seconds = self._pressed_seconds.get(trigger)
+        if told_seconds is None or now_seconds - told_seconds >= PRESSED_SECONDS:
+            self._pressed_seconds[trigger] = now_seconds
+            _logger.warning(
+                "open traces are judged before they are complete, since %s, or send less; `toolcall_eval.traces.evicted` counts them",
+                _PRESSED[trigger],
+                extra={"trigger": trigger.value},
+            )
 
     def _unknown(self, report: TraceReport) -> None:
         """Log, once for each name, that a trace asks for criteria that nobody loaded."""

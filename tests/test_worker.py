@@ -286,6 +286,28 @@ def test_service_that_nothing_judges_is_named_once(clock: ManualClock, emitter: 
     assert [record.__dict__["service"] for record in caplog.records] == ["a", "b", "{'not': 'text'}"]
 
 
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        pytest.param(BufferLimits(num_traces=1), "more are open than `limits.num_traces`", id="too many"),
+        pytest.param(BufferLimits(limit_bytes=1_500), "more memory than `limits.limit_mib`", id="too large"),
+    ],
+)
+def test_that_there_is_no_room_is_told_once_for_ten_minutes(
+    limits: BufferLimits, told: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, limits=limits), [])
+    worker.start()
+    for trace in (1, 2, 3, 4):
+        worker.offer(decoded([span(2, trace=trace, parent=1)]), transport="test")
+    assert worker.flush(PATIENCE_SECONDS)
+    assert [record.levelname for record in caplog.records if told in record.getMessage()] == ["WARNING"]
+    monkeypatch.setattr("otel_toolcall_eval.notices.PRESSED_SECONDS", 0.0)
+    worker.offer(decoded([span(2, trace=5, parent=1)]), transport="test")
+    assert worker.shutdown(PATIENCE_SECONDS)
+    assert len([record for record in caplog.records if told in record.getMessage()]) == 2
+
+
 def test_criteria_that_a_trace_asks_for_and_nobody_loaded_are_named_once(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], clock=clock)
     worker.start()
