@@ -112,7 +112,7 @@ def test_senders_keep_what_a_full_disk_has_no_room_for_and_all_goes_on_once_ther
         assert sidecar.terminate() == 0
         said = sidecar.drained()
         print(f"{len(senders.acknowledged)} traces, {senders.resent} requests sent again, back after {recoveries} s")  # noqa: T201 - figures
-    judged_once(said, senders.acknowledged)
+    judged_once(said, senders.acknowledged, sidecar.log)
     told = [line for line in sidecar.log if "journal can" in line]
     assert [("can't" in line) for line in told] == [True, False] * 3  # once for each episode
 
@@ -151,7 +151,7 @@ def test_without_ack_judging_goes_on_while_the_disk_is_full(tmp_path: Path, sync
         assert sidecar.terminate() == 0
         said = sidecar.drained()
     assert senders.resent == 0
-    judged_once(said, senders.acknowledged)
+    judged_once(said, senders.acknowledged, sidecar.log)
 
 
 def test_a_disk_that_the_journal_alone_fills_is_enough_for_what_is_open(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_disk_that_the_journal_alone_fills_is_enough_for_what_is_open(tmp_path
             senders.stop()
         assert sidecar.terminate() == 0
         said = sidecar.drained()
-    judged_once(said, senders.acknowledged)
+    judged_once(said, senders.acknowledged, sidecar.log)
 
 
 _OTHERS_FILL_THE_DISK = """

@@ -109,8 +109,8 @@ class Senders:
         return True
 
 
-def judged_once(said: Sequence[dict[str, Any]], acknowledged: set[int]) -> int:
-    """Hold that each acknowledged trace has one verdict; returns how many were emitted again."""
+def judged_once(said: Sequence[dict[str, Any]], acknowledged: set[int], log: Sequence[str]) -> int:
+    """Hold that each acknowledged trace has one verdict; returns how many were emitted again. The log is shown if that does not hold."""
     by_id: dict[str, set[tuple[object, ...]]] = defaultdict(set)
     finals: dict[int, dict[str, Any]] = {}
     revisions: dict[tuple[int, int], set[str]] = defaultdict(set)
@@ -120,7 +120,7 @@ def judged_once(said: Sequence[dict[str, Any]], acknowledged: set[int]) -> int:
         revisions[trace, record["revision"]].add(record["id"])
         if trace not in finals or record["revision"] >= finals[trace]["revision"]:
             finals[trace] = record
-    assert set(finals) == acknowledged
+    assert set(finals) == acknowledged, f"without a verdict: {sorted(acknowledged - set(finals))}; the log: {''.join(log[-60:])}"
     assert all(len(records) == 1 for records in by_id.values()), "a verdict was given twice, and differently"
     assert all(len(ids) == 1 for ids in revisions.values()), "a revision was given under two IDs"
     assert {record["score"] for record in finals.values() if record["label"] != "inconclusive"} == {1.0}
@@ -134,7 +134,7 @@ def killed_again_and_again(folder: Path, kills: int, seed: int) -> None:
     policy = folder / "policy.yaml"
     policy.write_text(POLICY, encoding="utf-8")
     environ = {"OTEL_TOOLCALL_EVAL_JOURNAL_PATH": str(folder / "journal"), "OTEL_TOOLCALL_EVAL_JOURNAL_SYNC": "ack"}
-    senders, said = Senders(), []
+    senders, said, log = Senders(), [], list[str]()
     senders.start()
     try:
         for life in range(kills + 1):
@@ -148,10 +148,11 @@ def killed_again_and_again(folder: Path, kills: int, seed: int) -> None:
                     senders.stop()
                     assert sidecar.terminate() == 0
                 said += sidecar.drained()
+            log += [f"life {life}:\n", *sidecar.log]
     finally:
         senders.stop(abandon=True)
     assert not holds_open(folder / "journal")  # the last one ended cleanly
-    repeats = judged_once(said, senders.acknowledged)
+    repeats = judged_once(said, senders.acknowledged, log)
     print(f"{kills} kills, {len(senders.acknowledged)} traces, {senders.resent} requests sent again, {repeats} verdicts emitted again")  # noqa: T201 - figures
 
 
