@@ -180,7 +180,7 @@ class Worker:
             self._ending.time_is_over = True
             self._thread.join(max(0.0, deadline - time.monotonic()))
         self._reporter.shutdown(deadline)
-        return not self._thread.is_alive() and not self._ending.left
+        return self._thread.ident is None or (not self._thread.is_alive() and self._ending.left == 0)  # else it was cut short, or has died
 
     def waiting(self, *, limit: int, timeout_seconds: float) -> Waiting:
         """Return what is open and why it waits, at most ``limit`` traces of each kind. May be called from any thread.

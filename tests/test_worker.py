@@ -13,6 +13,7 @@ from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.journaling import NoJournal
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.model.trace import Trigger
@@ -372,6 +373,21 @@ def test_what_there_is_no_time_for_at_the_end_stays_open_and_is_counted(clock: M
     wait_for(lambda: not worker.alive, "the end of the thread")
     assert len(slow.reports) == TRACES_AT_A_TIME
     assert worker.counts()["toolcall_eval.traces.active", ()] == 3 * TRACES_AT_A_TIME
+    assert not worker.shutdown(PATIENCE_SECONDS)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # which is what is asked for
+def test_an_end_after_a_fault_of_ours_does_not_pass_for_a_good_one() -> None:
+    class Broken(NoJournal):
+        def write(self, items: Sequence[WorkItem], pipeline: Pipeline, *, now_ns: int) -> Sequence[WorkItem]:  # noqa: ARG002
+            raise KeyError(now_ns)
+
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], journal=Broken())
+    assert worker.shutdown(PATIENCE_SECONDS)  # nothing has begun
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], journal=Broken())
+    worker.start()
+    worker.look()
+    wait_for(lambda: not worker.alive, "its end")
     assert not worker.shutdown(PATIENCE_SECONDS)
 
 
