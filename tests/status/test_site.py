@@ -201,6 +201,8 @@ def test_what_was_left_out_is_said(site: StatusSite, recent: StoredRecent) -> No
     text = " ".join(get(site, ROOT).split())
     assert "of 1004 since the start. Of 301 that passed, 1 came faster than is remembered" in text
     assert "Of 703 that did not pass, 3 were left out likewise." in text
+    assert text.count("since the start.") == 1
+    assert text.index("since the start.") < text.index("Verdicts, newest first")  # beside the numbers, which are of a part then
 
 
 def test_a_file_that_fails_is_said(site: StatusSite, recent: StoredRecent) -> None:
