@@ -19,6 +19,7 @@ from otel_toolcall_eval.model.criteria import (
     Reach,
     Selector,
 )
+from otel_toolcall_eval.model.decision import Givens
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Completeness, Label, Score
 from otel_toolcall_eval.model.trace import Doubt, Span, Trigger
@@ -317,3 +318,12 @@ def test_shed_log_records_are_counted() -> None:
     pipe = pipeline(criteria_set())
     pipe.shed(Shed(transport="grpc", trace_ids={bytes(15) + b"a"}, records=3, records_asked=1), now_ns=0)
     assert pipe.logs.counts["received", (("transport", "grpc"),)] == 3
+
+
+def test_what_is_said_of_a_trace_stands_with_its_own_binding_though_another_is_equal() -> None:
+    pipe = pipeline(criteria_set())
+    pipe.add([span(1)], now_ns=0, transport="grpc")
+    (report,) = pipe.pop_due(now_ns=10 * 10**9)
+    givens, equal = Givens(), [Bound(names=("a",)), Bound(names=("a",))]
+    assert [givens.of(report, revision=0, bound=bound).bound is bound for bound in (*equal, *equal)] == [True] * 4
+    assert givens.of(report, revision=0, bound=equal[1]) is givens.of(report, revision=0, bound=equal[1])
