@@ -25,7 +25,8 @@ MAX_USES: Final = 1_000
 """After so many all are shown anew what traces look like, since agents change."""
 
 MAX_SHOWN: Final = 64
-"""What was shown stays as long as anything made with it. While so many are left, 1 MiB, the last ones stay in use."""
+"""What was shown stays as long as anything made with it. While so many are left, 1 MiB, and with Zstandard 37 KiB more for each that was
+read from, the last ones stay in use."""
 
 _MEMORY: Final = 5
 
