@@ -3,7 +3,8 @@
 Choice: two ways to the same span. ``parse`` asks protobuf's C parser for each field, an object each; ``scan`` goes over the bytes itself
 and makes objects of what is kept alone. Compiled by mypyc (config/wheel) a scan takes a third of the time of a parse, interpreted twice as
 long: so each form goes its faster way, and tests hold the two to each other. What is not written as every encoder writes it is left to the
-parser; of broken bytes in what nobody keeps the one may take notice, and the other not. Source: opentelemetry-proto, trace.proto; protobuf encoding guide.
+parser; of broken bytes in what nobody keeps the one may take notice, and the other not.
+Source: opentelemetry-proto, trace.proto; protobuf encoding guide.
 """
 
 from __future__ import annotations
