@@ -173,7 +173,6 @@ class Worker:
         Then what could not be judged stays open: ``counts`` tells of it, and in a journal it waits for the next start.
         """
         deadline = time.monotonic() + timeout_seconds
-        self.freeze()
         self._queue.stop()
         if self._thread.ident is not None:
             self._thread.join(self._ending.judging_seconds(timeout_seconds))
@@ -232,6 +231,8 @@ class Worker:
             began_ns = self._clock.now_ns()
             self._take_all(self._journal.write(requests, self.pipeline, now_ns=began_ns))
             self._take_all(self._queue.feed.take(news))  # in process, where there is no journal
+            if stopping:
+                self.freeze()  # not before the last is taken in: in an agent's process nothing else comes
             if self._judge_due(at_least_ns=self._clock.now_ns() - began_ns) or stopping:
                 if stopping:
                     self._drain()

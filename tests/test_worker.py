@@ -352,6 +352,15 @@ def test_nothing_falls_due_once_intake_has_ended(worker: Worker, clock: ManualCl
     assert [(report.trace_id[-1], report.trigger) for report in emitter.reports[1:]] == [(2, Trigger.SHUTDOWN)]
 
 
+def test_what_was_offered_before_the_end_falls_due_as_ever(emitter: ListEmitter) -> None:
+    for _ in range(20):
+        worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, policy=CompletionPolicy(wait_after_root_ns=0)), [emitter])
+        worker.start()
+        worker.offer(decoded([span(1)]), transport="test")
+        assert worker.shutdown(PATIENCE_SECONDS)
+    assert {report.trigger for report in emitter.reports} == {Trigger.ROOT_SPAN}
+
+
 def test_what_there_is_no_time_for_at_the_end_stays_open_and_is_counted(clock: ManualClock) -> None:
     begun, gate = threading.Event(), threading.Event()
 
