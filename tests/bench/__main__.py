@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
         description="Measures; each figure stands beside a yardstick in the same run.",
-        epilog="\n".join(f"  {part:<12}{what}" for part, what in PARTS.items()),
+        epilog="\n".join(f"  {part:<14}{what}" for part, what in PARTS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help="all of them by default")

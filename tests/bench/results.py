@@ -33,7 +33,7 @@ class Goal:
 
     def __str__(self) -> str:
         """Return it as the table shows it."""
-        return f"{'' if self.of == 'ratio' else self.of + ' '}{'>=' if self.least else '<='} {self.limit:g}"
+        return f"{self.of} {'>=' if self.least else '<='} {self.limit:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +132,8 @@ def show(results: Iterable[Result]) -> None:
         sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
         if note:
             sys.stdout.write(f"    {note}\n")
+    legend = "ours, theirs: in the unit beside ours; ratio: ours to theirs; goals are those of a machine with nothing else to do"
+    sys.stdout.write(f"{legend}\n")
     sys.stdout.write(f"load average {', '.join(f'{one:.1f}' for one in os.getloadavg())} on {os.cpu_count()} CPUs\n")
     sys.stdout.flush()
 
