@@ -39,7 +39,7 @@ class Ending:
             self._frozen_ns = now_ns
 
     def due_by(self, now_ns: int) -> int:
-        """Return the moment up to which traces fall due."""
+        """Return the moment up to which traces fall due; what is still taken in after that comes at it, and waits as long as ever."""
         return now_ns if self._frozen_ns is None else min(now_ns, self._frozen_ns)
 
     def active(self, open_traces: int) -> int:

@@ -290,7 +290,7 @@ class Worker:
     def _take(self, request: WorkItem) -> None:
         """Hand one request to the pipeline."""
         now_ns = self._clock.now_ns()
-        result = take(self.pipeline, request, now_ns=now_ns)
+        result = take(self.pipeline, request, now_ns=self._ending.due_by(now_ns))
         if result is None:
             return
         self._pace.took(result.received, ns=self._clock.now_ns() - now_ns)

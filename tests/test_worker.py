@@ -361,6 +361,16 @@ def test_what_was_offered_before_the_end_falls_due_as_ever(emitter: ListEmitter)
     assert {report.trigger for report in emitter.reports} == {Trigger.ROOT_SPAN}
 
 
+def test_what_waits_for_nothing_falls_due_though_it_is_taken_in_after_intake_has_ended(clock: ManualClock, emitter: ListEmitter) -> None:
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, policy=CompletionPolicy(wait_after_root_ns=0)), [emitter], clock=clock)
+    worker.start()
+    worker.freeze()
+    clock.ns = 10 * SECOND_NS
+    worker.offer(decoded([span(1)]), transport="test")  # a call that was under way
+    assert worker.shutdown(PATIENCE_SECONDS)
+    assert [report.trigger for report in emitter.reports] == [Trigger.ROOT_SPAN]
+
+
 def test_what_there_is_no_time_for_at_the_end_stays_open_and_is_counted(clock: ManualClock) -> None:
     begun, gate = threading.Event(), threading.Event()
 
