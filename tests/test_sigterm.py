@@ -19,13 +19,11 @@ import grpc
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, post, running_sidecar
-from tests.sources.receivers import TRACES
+from tests.sources.receivers import PROTOBUF, TRACES
 from tests.wire.otlp_requests import attribute, numbered, request_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-PROTOBUF = "application/x-protobuf"
 
 ROUNDS = int(os.environ.get("SIGTERM_ROUNDS", "3"))
 SENDERS = 2
@@ -99,13 +97,13 @@ def test_what_is_whole_only_since_nobody_listens_is_not_judged_as_whole() -> Non
     whole = numbered(1, trace=1)
     whole.attributes.append(attribute("toolcall_eval.criteria", "tokyo_forecast"))
     criteria = ("--criteria", str(EVALUATIONS))
-    with running_sidecar(*criteria, quiet="2s") as sidecar, grpc.insecure_channel(sidecar.grpc) as channel:
+    with running_sidecar(*criteria, quiet="4s") as sidecar, grpc.insecure_channel(sidecar.grpc) as channel:
         sidecar.until_ready()
         stalled = threading.Event()  # a call that is under way keeps the sidecar draining, for longer than the quiet period
         pending = channel.stream_unary(TRACES, None, None).future(iter(stalled.wait, NEVER))
         assert post(sidecar.http, request_of(whole).SerializeToString(), content_type=PROTOBUF)[0] == 200
         sidecar.process.send_signal(signal.SIGTERM)
-        time.sleep(3)  # the quiet period, and some: what is asked is what happens when it is over
+        time.sleep(5)  # the quiet period, and some: what is asked is what happens when it is over
         stalled.set()
         del pending
         assert sidecar.process.wait(PATIENCE_SECONDS) == 0
@@ -114,7 +112,7 @@ def test_what_is_whole_only_since_nobody_listens_is_not_judged_as_whole() -> Non
 
 def test_what_there_is_no_time_for_is_counted_and_with_a_journal_left_to_the_next_start(tmp_path: Path) -> None:
     environ = {"OTEL_TOOLCALL_EVAL_JOURNAL_PATH": str(tmp_path / "journal"), "OTEL_TOOLCALL_EVAL_WORKERS": "1"}
-    short = {**environ, "OTEL_TOOLCALL_EVAL_COMPLETION_SHUTDOWN_TIMEOUT": "500ms"}
+    short = {**environ, "OTEL_TOOLCALL_EVAL_COMPLETION_SHUTDOWN_TIMEOUT": "2s"}
     sent = 0
     with running_sidecar("--criteria", str(EVALUATIONS), environ=short, quiet="1h") as sidecar:
         for first in range(1, 20_001, 500):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.assembly.waiting import Waiting, WaitingTrace
 from otel_toolcall_eval.clock import MonotonicClock
+from otel_toolcall_eval.ending import Ending
 from otel_toolcall_eval.errors import CriteriaError, OverloadedError, SettingsError
 from otel_toolcall_eval.pace import Brake, Burden
 from otel_toolcall_eval.processes.channel import TRANSPORTS, Kind, Question, packed
@@ -42,8 +43,7 @@ PROBLEMS_SECONDS: Final = 0.5  # who probes mostly waits for one
 HOW_SECONDS: Final = 1.0
 RELOAD_SECONDS: Final = 5.0
 _NOTE_BYTES: Final = 50  # of a trace ID, with what is around it
-_LEAST_SECONDS: Final = 0.5  # of the time for shutting down, for what lies between us and the others
-_STOP_SHARE: Final = 0.9
+_LEAST_SECONDS: Final = 0.5  # for their ends
 
 
 class DividedError(CriteriaError):
@@ -217,7 +217,7 @@ class Crew:
             return self._done
         deadline = time.monotonic() + timeout_seconds
         self._stopping = True
-        theirs = deadline - min(_LEAST_SECONDS, timeout_seconds * (1 - _STOP_SHARE))  # the clock is the same in all processes
+        theirs = deadline - timeout_seconds + Ending.judging_seconds(timeout_seconds)  # the clock is the same in all processes
         stops = {link.index: link.stop(theirs) for link in self.links}
         wait_for_all(stops.values(), timeout_seconds)
         ended = {index: answer.result() for index, answer in stops.items() if answer.done() and answer.exception() is None}

@@ -27,8 +27,8 @@ _KEYS: Final[Mapping[Signal, tuple[str, str, str]]] = {
     Signal.TRACES: ("resourceSpans", "scopeSpans", "spans"),
     Signal.LOGS: ("resourceLogs", "scopeLogs", "logRecords"),
 }
-_EMPTY_BLOCK: Final = "{},"
-_END: Final = "]}"
+_EMPTY_BLOCK: Final = b"{},"
+_END: Final = b"]},"
 
 
 def share_json(body: bytes, parts: int, signal: Signal, asked: Projection, *, limits: Limits = DEFAULT_LIMITS) -> Mapping[int, Share]:
@@ -72,7 +72,7 @@ class _Sharing:
             self._found.append((block, [(group, self._shared(group)) for group in map(as_object, list_of(block, self._groups))]))
 
     def written(self, growth: Growth, *, in_ascii: bool) -> Mapping[int, Share]:
-        """Return the shares. Blocks without any for a part stay as empty ones, as in ``shares``; what several get is written once."""
+        """Return the shares. Blocks without any for a part stay as empty ones, as in ``shares``; what is around items is written once."""
         encoder = json.JSONEncoder(ensure_ascii=in_ascii, separators=(",", ":"))
         head = _opened(encoder, self._request, self._blocks)
         pieces: dict[int, list[bytes]] = {part: [head] for part in self.items}
@@ -88,8 +88,8 @@ class _Sharing:
             before = _opened(encoder, block, self._groups) if of_part else b""
             for part, found in of_part.items():
                 skipped = place - places[part]
-                growth.add(skipped * len(_EMPTY_BLOCK) + len(before) + len(_END) + 1)
-                pieces[part] += ((_EMPTY_BLOCK * skipped).encode(), before, *found[1:], b"]},")
+                growth.add(skipped * len(_EMPTY_BLOCK) + len(before) + len(_END))
+                pieces[part] += (_EMPTY_BLOCK * skipped, before, *found[1:], _END)
                 places[part] = place + 1
         return {part: Share(body=b"".join(pieces[part])[:-1] + b"]}", items=number) for part, number in self.items.items()}
 

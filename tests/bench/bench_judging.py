@@ -102,8 +102,8 @@ def judge_us(pipe: Pipeline, body: bytes, *, seconds: float = SECONDS) -> float:
 
 def reference(specs: Mapping[int, object]) -> tuple[str, dict[int, float]]:
     """Return what the reference is, or why it is not there, and its microseconds for one trace by size."""
-    folder = os.path.relpath(REFERENCE.parent.parent)
     if not REFERENCE.exists():
+        folder = os.path.relpath(REFERENCE.parent.parent)
         return f"none: python3 -m venv {folder} && {folder}/bin/pip install uipath", {}
     asked = json.dumps({"seconds": SECONDS, "sizes": specs})
     quiet = {**os.environ, "UIPATH_TELEMETRY_ENABLED": "false"}
