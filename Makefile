@@ -39,8 +39,6 @@ CORE_VALUES := errors model
 WHOLE_PERCENT := 95
 
 .DEFAULT_GOAL := help
-# They hold whatever number of processes judges.
-SIDECAR_TESTS := $(addprefix tests/test_,sidecar.py forwarding_sidecar.py protected_sidecar.py status_sidecar.py)
 
 .PHONY: help demo test e2e browser check bench serve lint types architecture readme install-check compiled dashboards pictures examples coverage lowest fuzz clean
 
@@ -56,8 +54,6 @@ serve: $(SIDECAR) ## run the sidecar on this machine: make serve ARGS='--config 
 test: $(DEV) ## run all tests and hold the coverage
 	@rm -rf $(BUILD)/coverage && mkdir -p $(BUILD)/coverage
 	@COVERAGE_FILE=$(COVERAGE) $(PY) -m pytest -q -n $(JOBS) --cov --cov-context=test --cov-report= --junit-xml=$(BUILD)/tests.xml
-	@echo "and once more what runs sidecars, each of which judges in two processes:"
-	@SIDECAR_WORKERS=2 $(PY) -m pytest -q -n $(JOBS) $(SIDECAR_TESTS)
 	@$(MAKE) --no-print-directory coverage
 
 browser: $(DEV) ## install a Chromium for `make e2e` unless there is one (as root, where there is apt-get)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from threading import Lock
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from otel_toolcall_eval.errors import OverloadedError
@@ -97,22 +96,6 @@ class Brake:
         """Let what was worked off meanwhile be owed no longer; under the lock."""
         self._owed_seconds = max(0.0, self._owed_seconds - max(0, now_ns - self._at_ns) / 1e9)
         self._at_ns = max(self._at_ns, now_ns)
-
-
-class NoBrake:
-    """Keeps nobody waiting."""
-
-    delayed: Mapping[str, int] = MappingProxyType({})
-
-    def begin_anew(self) -> None:
-        """Do nothing."""
-
-    def admit(self, spans: int, *, transport: str, now_ns: int) -> None:
-        """Let everything pass."""
-
-    def charge(self, spans: int, burden: Burden, *, transport: str, now_ns: int) -> float:  # noqa: ARG002 - as ``Brake.charge``
-        """Return 0."""
-        return 0.0
 
 
 class Pace:

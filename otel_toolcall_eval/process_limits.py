@@ -80,9 +80,8 @@ def collect_garbage_seldom() -> None:
 
     Judging makes some hundred objects for a trace, none of them in a cycle, and reference counts free them; the collector took a fifth
     of the time to find nothing. To be called once modules are loaded: these objects are not looked at again. Only for a process of
-    our own: in the agent's, the collector is the agent's business. Ends ``without_collector``, too, in a process forked within it.
+    our own: in the agent's, the collector is the agent's business.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
-    gc.enable()

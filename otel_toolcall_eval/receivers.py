@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.errors import Problem
-    from otel_toolcall_eval.judges import Judges
     from otel_toolcall_eval.settings.service import Listen, Listener, Settings, TlsFiles, TokenFile
     from otel_toolcall_eval.sources.http_pages import PageSource, Site
-    from otel_toolcall_eval.sources.sink import Intake
+    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
+    from otel_toolcall_eval.worker import Worker
 
 _PENDING_REQUESTS = 4
 """Requests of full size that a listener holds at the same time. Smaller ones are as many as fit into the same bytes."""
@@ -97,7 +97,7 @@ class Receivers:
 
 
 def build_receivers(
-    settings: Settings, *, judges: Judges, intake: Intake, pages: Mapping[str, PageSource], site: Site | None = None
+    settings: Settings, *, worker: Worker, intake: OtlpIntake, pages: Mapping[str, PageSource], site: Site | None = None
 ) -> Receivers:
     """Build all that listens; nothing does yet.
 
@@ -112,7 +112,7 @@ def build_receivers(
         protection=protection,
         grpc=GrpcReceiver(
             intake=intake,
-            refused=judges.refuse,
+            refused=worker.refuse,
             host=grpc.address.host,
             port=grpc.address.port,
             max_message_bytes=limits.max_request_bytes,
@@ -123,7 +123,7 @@ def build_receivers(
         ),
         http=HttpReceiver(
             intake=intake,
-            refused=judges.refuse,
+            refused=worker.refuse,
             pages=pages,
             site=site,
             host=http.address.host,
@@ -136,21 +136,21 @@ def build_receivers(
             allowed_origins=listen.allowed_origins,
             allowed_hosts=listen.allowed_hosts,
         ),
-        control=None if listen.control is None else _control(listen.control, listen.allowed_hosts, protection, judges),
+        control=None if listen.control is None else _control(listen.control, listen.allowed_hosts, protection, worker),
     )
 
 
-def _control(listener: Listener, allowed_hosts: frozenset[str], protection: Protection, judges: Judges) -> ControlListener:
+def _control(listener: Listener, allowed_hosts: frozenset[str], protection: Protection, worker: Worker) -> ControlListener:
     def known() -> frozenset[str]:
-        return frozenset(name for found in judges.criteria for name in (found.name, *found.aliases))
+        return frozenset(name for found in worker.pipeline.criteria for name in (found.name, *found.aliases))
 
     def bind(trace_id: bytes, names: Sequence[str]) -> None:
-        judges.bind(trace_id, Bound(names=tuple(names)))
+        worker.bind(trace_id, Bound(names=tuple(names)))
 
     return ControlListener(
         bind=bind,
         known=known,
-        refused=judges.refuse,
+        refused=worker.refuse,
         host=listener.address.host,
         port=listener.address.port,
         port_option="--control",

@@ -82,7 +82,6 @@ class Sidecar:
     """A sidecar in this process. ``start``, ``run`` and ``stop`` belong to one thread.
 
     Attributes:
-        lost: a process that judges has ended by itself, and its open traces with it.
         unjudged: traces that were open when ending took longer than allowed.
     """
 
@@ -93,7 +92,7 @@ class Sidecar:
         console: ConsoleEmitter | None = None,
         loading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Build all parts; nothing listens yet. With ``workers`` more than one it forks, so it comes before any thread.
+        """Build all parts; nothing listens yet.
 
         Args:
             settings: all of them.
@@ -109,17 +108,12 @@ class Sidecar:
         self.settings = settings
         self._draining = False
         self._started = self._pages_loaded = False
-        self.lost = False
         self.unjudged = 0
         self._signals = _Signals()
         self._loading = loading
         self.parts: SidecarParts = wiring_sidecar.build_sidecar(settings, console=console, problems=self._problems, alive=self._dead)
-        self._reload, self._divided = wiring_sidecar.reload_criteria, wiring_sidecar.DividedError
+        self._reload = wiring_sidecar.reload_criteria
         self._fingerprint = criteria_fingerprint(settings)
-        if self.parts.crew is not None:
-            self.parts.crew.on_lost = self._on_lost
-            if not self.parts.crew.alive:  # it was lost before it could tell us
-                self._on_lost()
 
     @property
     def addresses(self) -> Mapping[str, Address]:
@@ -140,7 +134,7 @@ class Sidecar:
             for receiver in self.parts.receivers.listening:
                 receiver.start()
             # Last, so that a start that fails leaves the journal as it was: the worker would take it up, and judge all of it at the end.
-            self.parts.judges.start()
+            self.parts.worker.start()
         except BaseException:
             self.stop(timeout_seconds=1.0)
             raise
@@ -166,13 +160,11 @@ class Sidecar:
 
         A second SIGTERM ends at once.
 
-        Where several processes judge, it ends by itself if one of them does; see ``lost``.
-
         Returns:
             False if ending took longer than allowed, so that something may not have been judged or sent.
         """
         try:
-            while not self._signals.stop and not self.lost:
+            while not self._signals.stop:
                 self._signals.bell.wait(WATCH_SECONDS)
                 self._watch()
                 self.parts.receivers.protection.refresh()
@@ -187,17 +179,17 @@ class Sidecar:
         """Stop intake, judge what is open, send it; False if that took longer than allowed. May be called again."""
         deadline = time.monotonic() + timeout_seconds
         self._draining = True
-        self.parts.judges.freeze()
+        self.parts.worker.freeze()
         self.parts.receivers.grpc.set_serving(serving=False)
         for receiver in self.parts.receivers.listening:
             receiver.stop(grace_seconds=max(0.0, min(timeout_seconds * DRAIN_SHARE, deadline - time.monotonic())))
-        judged = self.parts.judges.shutdown(max(0.0, deadline - time.monotonic()))
-        self.unjudged = 0 if judged else int(self.parts.judges.counts().get(("toolcall_eval.traces.active", ()), 0))
+        judged = self.parts.worker.shutdown(max(0.0, deadline - time.monotonic()))
+        self.unjudged = 0 if judged else int(self.parts.worker.counts().get(("toolcall_eval.traces.active", ()), 0))
         forwarder = self.parts.forwarder  # behind the verdicts, which roots wait for; before the last metrics, which count what is lost
         sent = forwarder is None or forwarder.stop(max(0.0, deadline - time.monotonic()) * FORWARD_SHARE)
         sent &= self.parts.telemetry.shutdown(max(0.1, deadline - time.monotonic()))
         if self.parts.journal is not None:
-            self.parts.journal.close(delivered=sent, ended=not self.parts.judges.alive, timeout_seconds=deadline - time.monotonic())
+            self.parts.journal.close(delivered=sent, ended=not self.parts.worker.alive, timeout_seconds=deadline - time.monotonic())
         return judged and sent
 
     def _load_pages(self) -> None:
@@ -221,13 +213,9 @@ class Sidecar:
             return
         self._fingerprint = now
         try:
-            loaded = self._reload(self.settings, self.parts.judges)
+            loaded = self._reload(self.settings, self.parts.worker.pipeline)
         except ToolCallEvalError as error:
             self.parts.reloads.rejected()
-            if isinstance(error, self._divided):
-                self._fingerprint = ()  # tried again at the next look
-                _logger.error("criteria are not the same in all processes: %s", error)  # noqa: TRY400 - as below
-                return
             _logger.error(  # noqa: TRY400 - the message says all; a traceback would bury it
                 "criteria could not be reloaded; the old ones stay in force", extra={"problems": [str(p) for p in error.problems]}
             )
@@ -245,10 +233,6 @@ class Sidecar:
         self._signals.reload = True
         self._signals.bell.ring()
 
-    def _on_lost(self) -> None:
-        self.lost = True
-        self._signals.bell.ring()
-
     def _problems(self) -> Sequence[str]:
         if self._draining:
             return ["draining"]
@@ -256,14 +240,12 @@ class Sidecar:
             return ["starting"]
         forwarder, journal = self.parts.forwarder, self.parts.journal
         full = ["forward queue"] if forwarder is not None and forwarder.is_full else []
-        if self.parts.crew is not None:
-            return [*full, *self.parts.crew.problems()]
         return [*self._dead(), *full, *(["journal"] if journal is not None and journal.has_problem() else [])]
 
     def _dead(self) -> Sequence[str]:
         if not self._started or self._draining:
             return []
-        parts = {"worker": self.parts.judges, "forwarding": self.parts.forwarder}
+        parts = {"worker": self.parts.worker, "forwarding": self.parts.forwarder}
         return [name for name, part in parts.items() if part is not None and not part.alive]
 
 

@@ -1,4 +1,4 @@
-"""Builds a sidecar from settings: one process that does everything, or one that receives before several that judge.
+"""Builds a sidecar from settings.
 
 Needs the ``sidecar`` extra, so it is imported when a sidecar is built, and not before.
 """
@@ -6,75 +6,62 @@ Needs the ``sidecar`` extra, so it is imported when a sidecar is built, and not 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.accounts import AllCounts
+from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo, CriteriaReloads
-from otel_toolcall_eval.emission.otlp import Signal
+from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.emission.process_memory import ProcessMemory
-from otel_toolcall_eval.emission.telemetry import own_resource
 from otel_toolcall_eval.errors import CriteriaError
-from otel_toolcall_eval.journal.left_behind import check_left_behind
-from otel_toolcall_eval.processes.crew import DividedError
-from otel_toolcall_eval.processes.news import NewsDesk
-from otel_toolcall_eval.processes.remembered import SharedRecent, remember_in
-from otel_toolcall_eval.processes.shared_intake import SharedIntake
+from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
+from otel_toolcall_eval.journal.store import Sync
+from otel_toolcall_eval.pace import Brake
 from otel_toolcall_eval.receivers import build_receivers
 from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.settings.dialect_file import build_extractor
 from otel_toolcall_eval.sources.http_pages import health_page, json_page, metrics_page
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
-from otel_toolcall_eval.wiring import explain_of, own_version
+from otel_toolcall_eval.wiring import build_pipeline, explain_of, own_version
 from otel_toolcall_eval.wiring_forwarding import build_client, build_forwarder
-from otel_toolcall_eval.wiring_judging import Common, build_worker, fork_crew, metrics_of, telemetry_of
 from otel_toolcall_eval.wiring_status import build_recent, build_site, build_store
+from otel_toolcall_eval.wiring_telemetry import build_telemetry
+from otel_toolcall_eval.worker import Worker
+from otel_toolcall_eval.zstandard import zstandard_packer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_toolcall_eval.accounts import Counting
     from otel_toolcall_eval.emission.console import ConsoleEmitter
-    from otel_toolcall_eval.emission.metrics import MetricsEmitter
     from otel_toolcall_eval.emission.telemetry import Telemetry
+    from otel_toolcall_eval.emitter import Emitter
     from otel_toolcall_eval.forwarding.forwarder import Forwarder
-    from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
-    from otel_toolcall_eval.judges import Judges
-    from otel_toolcall_eval.processes.crew import Crew
+    from otel_toolcall_eval.pipeline import Pipeline
     from otel_toolcall_eval.receivers import Receivers
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
     from otel_toolcall_eval.settings.service import Settings
     from otel_toolcall_eval.sources.http_pages import PageSource
-    from otel_toolcall_eval.sources.sink import Intake
-    from otel_toolcall_eval.status.site import Remembered, StatusSite
-    from otel_toolcall_eval.status.store import Store
-
-__all__ = ["Common", "DividedError", "SidecarParts", "build_sidecar", "reload_criteria"]
+    from otel_toolcall_eval.status.site import StatusSite
 
 MAX_SHOWN: Final = 1_000
 """Traces of each kind on /debug/traces: half a megabyte."""
 
 ANSWER_SECONDS: Final = 5.0
-NEWS_SECONDS: Final = 2.0
-"""For what the processes that judge have told, to be written at the end."""
 
-
-Health: TypeAlias = "tuple[Callable[[], Sequence[str]], Callable[[], Sequence[str]]]"
-"""Why the sidecar is not ready, and what of it has died for good."""
+_TRANSPORTS: Final = ("grpc", "http/protobuf", "http/json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidecarParts:
-    """Everything that a running sidecar consists of; ``crew`` is who judges, where that is several processes."""
+    """Everything that a running sidecar consists of."""
 
-    judges: Judges
+    worker: Worker
     receivers: Receivers
     telemetry: Telemetry
     criteria: LoadedCriteria
     reloads: CriteriaReloads
     forwarder: Forwarder | None = None
     journal: SqliteJournal | None = None
-    crew: Crew | None = None
     site: StatusSite | None = None
 
     @property
@@ -97,103 +84,101 @@ def build_sidecar(
     Raises:
         SettingsError: settings, criteria or files of the listeners can't be used.
     """
-    common = Common(settings=settings, criteria=load_criteria(settings.criteria), console=console, resource=own_resource(own_version()))
-    check_left_behind(settings.journal.path, workers=settings.workers)
-    crew = fork_crew(common) if settings.workers > 1 else None
-    try:
-        return _build(common, crew, health=(problems, alive))
-    except BaseException:
-        if crew is not None:
-            crew.abandon()
-        raise
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Judging:
-    """Who judges, and who takes in for them."""
-
-    judges: Judges
-    intake: Intake
-    recent: Remembered | None
-    journal: SqliteJournal | None = None
-    counting: Counting | None = None
-
-
-def _build(common: Common, crew: Crew | None, *, health: Health) -> SidecarParts:
-    settings = common.settings
+    criteria = load_criteria(settings.criteria)
     client = build_client(settings, version=own_version())  # before the telemetry: if it can't be built, no threads are left behind
-    telemetry = telemetry_of(common, crew=crew, sends=tuple(Signal) if crew is None else (Signal.METRICS,))
-    metrics = metrics_of(settings, telemetry)
+    telemetry = _telemetry(settings)
+    metrics = MetricsEmitter(telemetry.aggregator, flush=telemetry.flush_metrics) if settings.emit.metrics else None
     forwarder = build_forwarder(client, settings, on_delivered=metrics.passed_on if metrics else None)
     store = build_store(settings)
-    if crew is None:
-        judging = _alone(common, telemetry, metrics, forwarder, store=store)
-    else:
-        judging = _shared(common, crew, telemetry, forwarder, store=store)
-    judges = judging.judges
-    reloads, in_force = CriteriaReloads(), CriteriaInfo(lambda: judges.criteria)
-    telemetry.aggregator.source = AllCounts(
-        judges, judging.counting, forwarder, metrics, in_force, reloads, ProcessMemory(), *telemetry.counting
+    recent = build_recent(store, explain_of(settings))
+    pipeline = _pipeline(settings, criteria, name_unbound=console is not None)
+    events = BatchedEvents(
+        telemetry.outlets.get(Signal.LOGS),
+        telemetry.outlets.get(Signal.TRACES),
+        resource=telemetry.resource,
+        explain=explain_of(settings),
+        roots=forwarder if settings.forward.attach_to_root else None,
     )
+    emitters: list[Emitter] = [emitter for emitter in (metrics, events, console, recent) if emitter is not None]
+    journal = _journal(settings, emitters)
+    worker = Worker(
+        pipeline,
+        emitters,
+        queue_bytes=settings.intake.queue_bytes,
+        on_late_span=metrics.late_span if metrics else None,
+        journal=journal,
+        brake=Brake(_TRANSPORTS),
+    )
+    reloads, in_force = CriteriaReloads(), CriteriaInfo(lambda: pipeline.criteria)
+    telemetry.aggregator.source = AllCounts(worker, forwarder, metrics, in_force, reloads, ProcessMemory(), *telemetry.counting)
+    intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection, logs=worker, forward=forwarder, shedder=worker)
     site = None
-    if judging.recent is not None and store is not None:
-        site = build_site(judging.recent, store, judges, version=own_version(), answer_seconds=ANSWER_SECONDS)
-    receivers = build_receivers(settings, judges=judges, intake=judging.intake, pages=_pages(telemetry, judges, health), site=site)
+    if recent is not None and store is not None:
+        site = build_site(recent, store, worker, version=own_version(), answer_seconds=ANSWER_SECONDS)
+    pages = {"/livez": health_page(alive), "/readyz": health_page(problems), **_pages(telemetry, worker)}
     return SidecarParts(
-        judges=judges,
-        receivers=receivers,
+        worker=worker,
+        receivers=build_receivers(settings, worker=worker, intake=intake, pages=pages, site=site),
         telemetry=telemetry,
-        criteria=common.criteria,
+        criteria=criteria,
         reloads=reloads,
         forwarder=forwarder,
-        journal=judging.journal,
-        crew=crew,
+        journal=journal,
         site=site,
     )
 
 
-def _pages(telemetry: Telemetry, judges: Judges, health: Health) -> dict[str, PageSource]:
+def _telemetry(settings: Settings) -> Telemetry:
+    export, emit = settings.export, settings.emit
+    return build_telemetry(
+        version=own_version(),
+        otlp=OtlpSettings(endpoint=export.endpoint, protocol=None if export.protocol is None else export.protocol.value),
+        export=export.enabled,
+        logs=emit.events,
+        traces=emit.spans,
+        listening=[(listener.address.host, listener.address.port) for listener in settings.listen.listeners.values()],
+    )
+
+
+def _pipeline(settings: Settings, criteria: LoadedCriteria, *, name_unbound: bool) -> Pipeline:
+    pipeline = build_pipeline(
+        settings,
+        criteria,
+        keep_unbound=settings.listen.control is not None,
+        keep_decisions=settings.journal.path is not None,
+        name_unbound=name_unbound,
+        spans_in_reports=settings.status.enabled,
+    )
+    if (packer := zstandard_packer()) is not None:
+        pipeline.traces.pack_by(packer)
+    return pipeline
+
+
+def _journal(settings: Settings, emitters: Sequence[Emitter]) -> SqliteJournal | None:
+    """Open the journal, if there is to be one; raises SettingsError if its file can't be had."""
+    if settings.journal.path is None:
+        return None
+    return SqliteJournal(
+        settings.journal.path,
+        Sync(settings.journal.sync.value),
+        limits=settings.buffer,
+        late_window_ns=settings.completion.late_span_window_ns,
+        flush=lambda timeout_seconds: all(emitter.flush(timeout_seconds) for emitter in emitters),
+    )
+
+
+def _pages(telemetry: Telemetry, worker: Worker) -> dict[str, PageSource]:
     def render(accept: str) -> tuple[bytes, str]:
         page = telemetry.page().render(accept)
         return page.body, page.content_type
 
-    problems, alive = health
     return {
-        "/livez": health_page(alive),
-        "/readyz": health_page(problems),
         "/metrics": metrics_page(render),
-        "/debug/traces": json_page(lambda: judges.waiting(limit=MAX_SHOWN, timeout_seconds=ANSWER_SECONDS).document()),
+        "/debug/traces": json_page(lambda: worker.waiting(limit=MAX_SHOWN, timeout_seconds=ANSWER_SECONDS).document()),
     }
 
 
-def _alone(
-    common: Common, telemetry: Telemetry, metrics: MetricsEmitter | None, forwarder: Forwarder | None, *, store: Store | None
-) -> _Judging:
-    """Judge in this process."""
-    recent = build_recent(store, explain_of(common.settings))
-    worker, journal = build_worker(common, telemetry, metrics, recent=recent, forwarder=forwarder)
-    intake = OtlpIntake(sink=worker, projection=lambda: worker.pipeline.projection, logs=worker, forward=forwarder, shedder=worker)
-    return _Judging(judges=worker, intake=intake, recent=recent, journal=journal)
-
-
-def _shared(common: Common, crew: Crew, telemetry: Telemetry, forwarder: Forwarder | None, *, store: Store | None) -> _Judging:
-    """Judge in processes that are forked already; returns once they are built."""
-    desk = NewsDesk(console=common.console, remember=None if store is None else partial(remember_in, store))
-    desk.flush_metrics = telemetry.flush_metrics
-
-    def close() -> None:
-        desk.close(NEWS_SECONDS)
-        if store is not None:
-            store.close()
-
-    crew.on_closed = close
-    crew.listen(desk.take)
-    crew.await_ready()
-    intake = SharedIntake(crew, forward=forwarder, asked=build_extractor(common.settings.dialects).projection)
-    return _Judging(judges=crew, intake=intake, recent=None if store is None else SharedRecent(crew, desk), counting=desk)
-
-
-def reload_criteria(settings: Settings, judges: Judges) -> LoadedCriteria:
+def reload_criteria(settings: Settings, pipeline: Pipeline) -> LoadedCriteria:
     """Load the criteria again and judge by them from the next trace on.
 
     Raises:
@@ -202,5 +187,5 @@ def reload_criteria(settings: Settings, judges: Judges) -> LoadedCriteria:
     if not settings.criteria:
         raise CriteriaError(where="criteria", what="no criteria are configured", fix="name files with --criteria or in the settings")
     loaded = load_criteria(settings.criteria)
-    judges.judge_by(loaded.sets)
+    pipeline.replace_criteria(loaded.sets)
     return loaded

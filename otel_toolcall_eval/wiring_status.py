@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.assembly.waiting import Waiting
     from otel_toolcall_eval.emission.attributes import Explain
-    from otel_toolcall_eval.judges import Judges
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.settings.service import Settings
-    from otel_toolcall_eval.status.recent import RowSink
-    from otel_toolcall_eval.status.site import Remembered
+    from otel_toolcall_eval.worker import Worker
 
 
 def build_store(settings: Settings) -> Store | None:
@@ -37,16 +35,16 @@ def build_store(settings: Settings) -> Store | None:
     return Store(status.path, traces=status.traces, limit_bytes=status.limit_bytes, max_age_ns=status.max_age_ns)
 
 
-def build_recent(store: RowSink | None, explain: Explain, *, share: int = 1) -> Recent | None:
-    """Return what makes rows of reports, as far as ``explain`` shows them; None if nobody takes them. ``share`` as in ``Recent``."""
+def build_recent(store: Store | None, explain: Explain) -> Recent | None:
+    """Return what makes rows of reports, as far as ``explain`` shows them; None if nobody takes them."""
     if store is None:
         return None
-    return Recent(store, tell=Telling(explain=partial(explanation, explain=explain), redact=explain.redactor.in_text), share=share)
+    return Recent(store, tell=Telling(explain=partial(explanation, explain=explain), redact=explain.redactor.in_text))
 
 
-def build_site(recent: Remembered, store: Store, judges: Judges, *, version: str, answer_seconds: float) -> StatusSite:
-    """Return the pages; ``answer_seconds`` is how long who judges is waited for."""
-    running = _Running(judges=judges, answer_seconds=answer_seconds)
+def build_site(recent: Recent, store: Store, worker: Worker, *, version: str, answer_seconds: float) -> StatusSite:
+    """Return the pages; ``answer_seconds`` is how long the worker is waited for."""
+    running = _Running(worker=worker, answer_seconds=answer_seconds)
     return StatusSite(recent=recent, history=History(store), sidecar=running, version=version)
 
 
@@ -54,13 +52,13 @@ def build_site(recent: Remembered, store: Store, judges: Judges, *, version: str
 class _Running:
     """What the pages ask of a running sidecar."""
 
-    judges: Judges
+    worker: Worker
     answer_seconds: float
 
     def waiting(self, *, limit: int) -> Waiting:
         """Return what is open."""
-        return self.judges.waiting(limit=limit, timeout_seconds=self.answer_seconds)
+        return self.worker.waiting(limit=limit, timeout_seconds=self.answer_seconds)
 
     def criteria(self) -> Sequence[CriteriaSet]:
         """Return what is loaded."""
-        return self.judges.criteria
+        return self.worker.pipeline.criteria

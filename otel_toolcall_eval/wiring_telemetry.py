@@ -36,8 +36,6 @@ def build_telemetry(
     logs: bool = True,
     traces: bool = True,
     listening: Collection[tuple[str, int]] = (),
-    sends: Collection[Signal] = tuple(Signal),
-    aggregator: Aggregator | None = None,
 ) -> Telemetry:
     """Build where our telemetry goes; it begins to be sent.
 
@@ -48,8 +46,6 @@ def build_telemetry(
         logs: whether log events are wanted.
         traces: whether our span with the span events is wanted.
         listening: host and port of our own receivers, to warn of a loop.
-        sends: what this process sends; others have the same settings and send the rest.
-        aggregator: has the metrics; None for a new one.
 
     Raises:
         SettingsError: an endpoint, protocol or other ``OTEL_EXPORTER_OTLP_*`` variable can't be used; nothing is left running.
@@ -64,13 +60,13 @@ def build_telemetry(
             )
     # All clients before anything that has threads.
     plan = ExportPlan.of(os.environ)
-    clients = {signal: _client(target, version) for signal, target in targets.items() if signal in sends and signal is not Signal.METRICS}
+    clients = {signal: _client(target, version) for signal, target in targets.items() if signal is not Signal.METRICS}
     exporter = None
-    if Signal.METRICS in targets and Signal.METRICS in sends:
+    if Signal.METRICS in targets:
         options = client_options(Signal.METRICS, os.environ)  # refuses what the exporter would only log
         exporter = metric_exporter(targets[Signal.METRICS], timeout_seconds=options.timeout_seconds)
     return Telemetry(
-        aggregator=aggregator or Aggregator(own_resource(version)),
+        aggregator=Aggregator(own_resource(version)),
         exporter=exporter,
         plan=plan,
         outlets={signal: Outbox(client, _WIRE_SIGNALS[signal]) for signal, client in clients.items()},

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.emitter import Emitter
     from otel_toolcall_eval.journaling import Journal
     from otel_toolcall_eval.model.bound import Bound
-    from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.pace import Burden, NoBrake
     from otel_toolcall_eval.pipeline import Pipeline
     from otel_toolcall_eval.wire.decoded import DecodedTraces
     from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
@@ -63,7 +61,7 @@ class Worker:
         queue_bytes: int = DEFAULT_QUEUE_BYTES,
         on_late_span: Callable[[float], None] | None = None,
         journal: Journal | None = None,
-        brake: Brake | NoBrake | None = None,
+        brake: Brake | None = None,
     ) -> None:
         """Prepare; nothing runs before ``start``.
 
@@ -74,7 +72,7 @@ class Worker:
             queue_bytes: estimated bytes that may wait; beyond it requests are refused whole.
             on_late_span: is told of each late span how many seconds after the verdict it came.
             journal: what is taken in and decided is written to it first.
-            brake: keeps senders waiting that send more than can be judged; one that somebody else has, by our ``burden``, is none here.
+            brake: keeps senders waiting that send more than can be judged.
         """
         self.pipeline = pipeline
         self._clock = clock or MonotonicClock()
@@ -106,20 +104,6 @@ class Worker:
     def alive(self) -> bool:
         """Return True while the thread runs."""
         return self._thread.is_alive()
-
-    @property
-    def burden(self) -> Burden:
-        """Return what a span makes of work, as measured."""
-        return self._pace.burden
-
-    @property
-    def criteria(self) -> Sequence[CriteriaSet]:
-        """Return the criteria sets in force."""
-        return self.pipeline.criteria
-
-    def judge_by(self, criteria: Sequence[CriteriaSet]) -> None:
-        """Judge by these criteria sets from the next trace on."""
-        self.pipeline.replace_criteria(criteria)
 
     def start(self) -> None:
         """Start the thread."""

@@ -14,19 +14,12 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.patience import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-WORKERS = os.environ.get("SIDECAR_WORKERS", "1")
-"""With more than one, tests run against sidecars of several processes, which have to behave as those of one do."""
-
-one_process = pytest.mark.skipif(WORKERS != "1", reason="not for several processes, which the settings refuse or the test can't hold")
-"""For a test of what there is with one process only."""
 
 SERVE = ("-m", "otel_toolcall_eval", "serve")
 
@@ -53,7 +46,7 @@ class RunningSidecar:
         self.grpc, self.http, self.control = (said.get(listener, "") for listener in ("grpc", "http", "control"))
 
     def until_ready(self) -> None:
-        """Wait until ``/readyz`` says so: it listens before it has taken up its journal, and other processes answer in their time."""
+        """Wait until ``/readyz`` says so: it listens before it has taken up its journal."""
         wait_for(lambda: get(self.http, "/readyz") == (200, b"ok\n"), "readiness")
 
     def terminate(self) -> int:
@@ -80,7 +73,6 @@ def running_sidecar(
     """Run ``serve`` with JSON verdicts until the end of the block; or ``program``, which takes its options, and says ``first`` first."""
     command = [sys.executable, *program, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
     command += ["--verdicts", "json", *options]
-    workers = {} if WORKERS == "1" else {"OTEL_TOOLCALL_EVAL_WORKERS": WORKERS}
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     wait = {
         "OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_RECEIVED": quiet,
@@ -88,7 +80,7 @@ def running_sidecar(
         "OTEL_TOOLCALL_EVAL_COMPLETION_SHUTDOWN_TIMEOUT": f"{PATIENCE_SECONDS:g}s",
     }
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**inherited, **wait, **workers, **(environ or {})}
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**inherited, **wait, **(environ or {})}
     )
     sidecar = RunningSidecar(process=process)
 

@@ -199,7 +199,7 @@ def test_an_unknown_option_of_a_configuration_file_is_told(tmp_path: Path) -> No
 
 def test_every_variable_of_the_processor_s_settings_is_listed_for_opentelemetry_s_tools() -> None:
     listed = {name: getattr(environment_variables, name) for name in dir(environment_variables) if name.startswith("OTEL_")}
-    of_the_sidecar_alone = {"listen", "forward", "journal", "export", "log", "status", "workers"}
+    of_the_sidecar_alone = {"listen", "forward", "journal", "export", "log", "status"}
     of_use = [
         name
         for name, (section, *_) in SINGLE_VARIABLES.items()

@@ -17,7 +17,7 @@ from tests.e2e.ports import held_ports
 from tests.emission.sinks import Received, grpc_sink, http_sink, plain
 from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream
 from tests.patience import PATIENCE_SECONDS, wait_for
-from tests.sidecar_process import RunningSidecar, get, one_process, post, running_sidecar, send_json
+from tests.sidecar_process import RunningSidecar, get, post, running_sidecar, send_json
 from tests.sources.receivers import JSON, call
 from tests.test_sidecar import TOKYO, otlp, otlp_span, play, verdicts
 from tests.wire.otlp_requests import numbered, request_of
@@ -81,7 +81,6 @@ def sink(request: pytest.FixtureRequest) -> Iterator[tuple[Mapping[str, str], Re
         yield forwarding_to(found.endpoint, FORWARD_PROTOCOL=found.protocol), found.received
 
 
-@one_process
 @pytest.mark.parametrize("spans_of_ours", ["true", "false"])
 def test_verdicts_stand_on_the_root_itself_if_asked_for_with_or_without_spans_of_ours(
     sink: tuple[Mapping[str, str], Received], spans_of_ours: str
@@ -108,7 +107,6 @@ def test_verdicts_stand_on_the_root_itself_if_asked_for_with_or_without_spans_of
     assert {str(resource["service.name"]) for resource in received.resources() if "service.name" in resource}
 
 
-@one_process
 def test_roots_that_wait_go_out_at_the_end_with_the_verdicts_of_the_end(sink: tuple[Mapping[str, str], Received]) -> None:
     environ, received = sink
     patient = {f"{PREFIX}FORWARD_ATTACH_TO_ROOT": "true", f"{PREFIX}COMPLETION_DECISION_WAIT_AFTER_ROOT_MAX": "1h"}
@@ -169,7 +167,6 @@ def test_a_full_queue_turns_senders_away_says_so_and_takes_them_again(free_port:
         assert sidecar.terminate() == 0
 
 
-@one_process
 def test_forwarding_goes_on_while_judging_is_behind_and_no_verdict_is_false() -> None:
     behaviour = Behaviour()
     named = [{"key": "toolcall_eval.criteria", "value": {"stringValue": "tokyo_forecast"}}]

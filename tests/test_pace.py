@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.errors import OverloadedError
-from otel_toolcall_eval.pace import BESIDES, FREE_SECONDS, MOST_SECONDS, Brake, NoBrake, Pace
+from otel_toolcall_eval.pace import BESIDES, FREE_SECONDS, MOST_SECONDS, Brake, Pace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -194,11 +194,3 @@ def test_a_clock_that_stands_still_or_goes_back_changes_nothing() -> None:
     assert pace.admit(4 * SPANS, transport="grpc", now_ns=2 * SECOND_NS) == pytest.approx(0.1, rel=0.02)
     assert pace.admit(0, transport="grpc", now_ns=SECOND_NS) == pytest.approx(0.1, rel=0.02)
     assert pace.admit(0, transport="grpc", now_ns=2 * SECOND_NS) == pytest.approx(0.1, rel=0.02)
-
-
-def test_who_leaves_it_to_somebody_else_keeps_nobody_waiting() -> None:
-    none = NoBrake()
-    none.begin_anew()
-    none.admit(100 * SPANS, transport="grpc", now_ns=SECOND_NS)
-    assert none.charge(100 * SPANS, learned().pace.burden, transport="grpc", now_ns=SECOND_NS) == 0.0
-    assert none.delayed == {}

@@ -92,8 +92,8 @@ with without_collector():
     loaded = made()
     keep_what_is_loaded()
     built = made()
-    collect_garbage_seldom()  # as in a process that is forked here, and never leaves
-    print(gc.isenabled(), loaded() is None, built() is None)
+    collect_garbage_seldom()
+print(gc.isenabled(), loaded() is None, built() is None)
 with loading_more():
     later = made()
 gc.collect()

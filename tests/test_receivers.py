@@ -17,7 +17,7 @@ from tests.sources.receivers import Intake, call, otlp, running
 from tests.wire.otlp_requests import attribute, numbered, request_of
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.judges import Judges
+    from otel_toolcall_eval.worker import Worker
 
 LARGEST = 10_000
 LARGE = request_of(numbered(1), attributes=[attribute("padding", "x" * (LARGEST - 500))]).SerializeToString()
@@ -50,7 +50,7 @@ def test_what_is_pending_over_grpc_is_bounded_by_the_largest_request_that_the_op
         DEFAULTS[Profile.SIDECAR], intake=IntakeSettings(max_request_bytes=LARGEST), listen=Listen(grpc=ANY_PORT, http=ANY_PORT)
     )
     intake = Waiting()
-    built = build_receivers(settings, judges=cast("Judges", Refusing()), intake=otlp(intake), pages={})
+    built = build_receivers(settings, worker=cast("Worker", Refusing()), intake=otlp(intake), pages={})
 
     with running(built.grpc) as port, ThreadPoolExecutor(4) as senders:
         try:

@@ -82,7 +82,7 @@ def test_scores_come_back_as_metrics_on_the_page_and_by_otlp_and_as_events_below
     with running_sidecar("--criteria", str(EVALUATIONS), environ=environ) as sidecar:
         good, bad = play(sidecar, TOKYO, MISBEHAVING_RUN, protocol=protocol)
         records = verdicts(sidecar, 8)
-        # A process that judges and is busy is shown with what it told last, and a request leaves the queue a moment after its verdicts.
+        # A request leaves the queue a moment after its verdicts.
         wait_for(lambda: (sums := metric_sums(sidecar.http)).get(EVALUATIONS_TOTAL) == 8 and not sums.get(QUEUE), "all metrics")
         page, samples = metric_sums(sidecar.http), metric_samples(sidecar.http)
         assert sidecar.terminate() == 0

@@ -111,7 +111,7 @@ def test_what_is_whole_only_since_nobody_listens_is_not_judged_as_whole() -> Non
 
 
 def test_what_there_is_no_time_for_is_counted_and_with_a_journal_left_to_the_next_start(tmp_path: Path) -> None:
-    environ = {"OTEL_TOOLCALL_EVAL_JOURNAL_PATH": str(tmp_path / "journal"), "OTEL_TOOLCALL_EVAL_WORKERS": "1"}
+    environ = {"OTEL_TOOLCALL_EVAL_JOURNAL_PATH": str(tmp_path / "journal")}
     short = {**environ, "OTEL_TOOLCALL_EVAL_COMPLETION_SHUTDOWN_TIMEOUT": "2s"}
     sent = 0
     with running_sidecar("--criteria", str(EVALUATIONS), environ=short, quiet="1h") as sidecar:

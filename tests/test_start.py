@@ -52,7 +52,7 @@ def test_what_is_missing_is_said_at_the_start_even_if_it_is_loaded_later(name: s
     assert "otel-toolcall-eval[sidecar]" in ended.stderr
 
 
-def asked_of_pages(monkeypatch: pytest.MonkeyPatch, *, looks: int, stopped_in: int | None = None) -> int:
+def asked_of_pages(monkeypatch: pytest.MonkeyPatch, *, looks: int) -> int:
     """Run a sidecar whose pages can't be loaded for some looks at its files, and return how often loading them was tried."""
     sidecar, tried, number = Sidecar(settings()), 0, 0
 
@@ -65,9 +65,8 @@ def asked_of_pages(monkeypatch: pytest.MonkeyPatch, *, looks: int, stopped_in: i
     def wait(_bell: Bell, _seconds: float) -> None:
         nonlocal number
         number += 1
-        if number == stopped_in:
+        if number == looks:
             signal.raise_signal(signal.SIGTERM)
-        sidecar.lost = number == looks
 
     monkeypatch.setattr(SidecarParts, "page_loaders", [load, load])
     monkeypatch.setattr(Bell, "wait", wait)
@@ -87,4 +86,4 @@ def test_a_library_that_can_not_be_loaded_costs_the_pages_and_not_the_sidecar(
 
 
 def test_a_sidecar_that_ends_at_once_loads_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert asked_of_pages(monkeypatch, looks=9, stopped_in=1) == 0
+    assert asked_of_pages(monkeypatch, looks=1) == 0

@@ -111,7 +111,6 @@ def _serve(commands: Commands[_Parser]) -> None:
     parser.add_argument("--http", metavar="HOST:PORT", help="listen for OTLP/HTTP here (default 127.0.0.1:4318)")
     parser.add_argument("--control", metavar="HOST:PORT", help="bind criteria to traces by their IDs here (default off)")
     parser.add_argument("--insecure", action="store_true", help="allow listening beyond this machine without TLS and token")
-    parser.add_argument("--workers", metavar="N", help="judge in so many processes (default 1)")
     parser.add_argument("--verdicts", choices=("off", "text", "json"), default="off", help="also write each verdict to standard output")
 
 

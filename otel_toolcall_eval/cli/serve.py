@@ -34,13 +34,12 @@ if TYPE_CHECKING:
 VARIABLES = {
     **{f"--{name}": f"{PREFIX}LISTEN_{name.upper()}_ADDRESS" for name in ("grpc", "http", "control")},
     "--insecure": f"{PREFIX}LISTEN_INSECURE",
-    "--workers": f"{PREFIX}WORKERS",
 }
 SHOWN_SETS = 6
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal; 0, and a log line if something could not be judged or sent in time. 1 if a process that judges was lost."""
+    """Serve until a signal; 0, and a log line if something could not be judged or sent in time."""
     with without_collector():
         settings = _settings(arguments)
         _configure_logging(settings)
@@ -58,9 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
             sidecar.stop(timeout_seconds=1.0)
             raise
         done = sidecar.run()
-    if not done and not sidecar.lost:
+    if not done:
         logging.getLogger(__name__).error("ended before everything was judged and sent%s", _left(sidecar))
-    return 1 if sidecar.lost else 0  # supervisors take another code for a crash, and start us again
+    return 0  # supervisors take another code for a crash, and start us again
 
 
 def _left(sidecar: Sidecar) -> str:
@@ -114,8 +113,7 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
         *(f"  control   {request} binds criteria to a trace" for request in control),
         *([f"  reached   by every name and address of this machine: {', '.join(everywhere)}"] if everywhere else []),
         f"  criteria  {len(sets)} from {where}: {names}" if sets else "  criteria  none: every trace will be counted as unbound",
-        f"  judges    a trace {wait:g} s after its root span and its last span"
-        + (f", in {settings.workers} processes" if settings.workers > 1 else ""),
+        f"  judges    a trace {wait:g} s after its root span and its last span",
         f"  scores    {url}/metrics" + (f"; OTLP to {', '.join(shown)}" if shown else "; not sent by OTLP"),
     ]
     if forward is not None:
@@ -141,7 +139,6 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         "--http": arguments.http,
         "--control": arguments.control,
         "--insecure": "true" if arguments.insecure else None,
-        "--workers": arguments.workers,
     }
     environ = {**os.environ, **{VARIABLES[option]: value for option, value in given.items() if value is not None}}
     try:

@@ -44,7 +44,7 @@ def _paths() -> Mapping[str, tuple[str, ...]]:
     leaves += [(*around, "tls", name) for around in (("listen",), *listeners) for name in TlsShape.model_fields]
     leaves += [(*around, name) for around in listeners for name in ("address", "token_file")]
     leaves += [("explain", "redact", name) for name in RedactShape.model_fields]
-    leaves += [("listen", "http", "cors", "allowed_origins"), ("workers",)]
+    leaves.append(("listen", "http", "cors", "allowed_origins"))
     return {PREFIX + "_".join(leaf).upper(): leaf for leaf in leaves}
 
 

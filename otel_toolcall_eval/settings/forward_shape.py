@@ -88,7 +88,7 @@ class ForwardShape(Shape):
     attach_to_root: Flag | None = Field(default=None, description="Hold root spans back until their verdict, and put it on them.")
 
 
-def check_forward(forward: Forward, listen: Listen, *, workers: int) -> None:
+def check_forward(forward: Forward, listen: Listen) -> None:
     """Raise SettingsError with all that is wrong with where requests are to be passed on to."""
     if forward.endpoint is None:
         return
@@ -98,11 +98,6 @@ def check_forward(forward: Forward, listen: Listen, *, workers: int) -> None:
     if is_own_address(forward.endpoint, protocol, listening):
         what = "it is our own listener, so requests would go round in a circle"
         problems.append(Problem(where="forward.endpoint", what=what, fix="name another endpoint, or listen on other ports"))
-    if forward.attach_to_root and workers > 1:
-        what = "roots can't be held back where several processes judge (workers)"
-        problems.append(
-            Problem(where="forward.attach_to_root", what=what, fix="set workers: 1, or leave it off: verdicts go on a span of ours")
-        )
     if problems:
         raise SettingsError.of(problems)
 

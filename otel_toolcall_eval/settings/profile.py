@@ -191,7 +191,6 @@ class Settings:
     Attributes:
         criteria: files and folders of criteria; relative paths are relative to the settings file that named them.
         dialects: users' dialect files, likewise.
-        workers: processes that judge; with more than one, traces are shared out among them by their IDs. The sidecar's alone.
         shutdown_timeout_ns: most that shutting down may take.
         root_budget_ns: longest wait of the thread that ends a root span for its verdict, where our processor wraps the exporting one.
         show_values: what explanations in events show of argument and output values.
@@ -201,7 +200,6 @@ class Settings:
 
     criteria: tuple[CriteriaSource, ...] = ()
     dialects: tuple[Path, ...] = ()
-    workers: int = 1
     listen: Listen = field(default_factory=Listen)
     completion: CompletionPolicy
     shutdown_timeout_ns: int

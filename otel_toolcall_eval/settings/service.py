@@ -114,7 +114,6 @@ _LOG = {"log.level": "level", "log.format": "format"}
 _TOP = {
     "criteria": "criteria",
     "dialects": "dialects",
-    "workers": "workers",
     "completion.shutdown_timeout": "shutdown_timeout_ns",
     "completion.root_budget": "root_budget_ns",
     "explain.values": "show_values",
@@ -141,7 +140,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str], profile: Profil
     settings = _assemble(DEFAULTS[profile], values, problems)
     if problems:
         raise SettingsError.of(problems)
-    check_forward(settings.forward, settings.listen, workers=settings.workers)
+    check_forward(settings.forward, settings.listen)
     return replace(settings, warnings=(*findings.warnings, *_oddities(settings), *forward_oddities(settings.forward)))
 
 

@@ -56,8 +56,6 @@ def read_layer(raw: object, place: Place, findings: Findings, *, folder: Path, c
         values["criteria"] = tuple(source for source in found if source is not None)
     if shape is not None and shape.dialects is not None:
         values["dialects"] = tuple(folder / path for path in shape.dialects)
-    if shape is not None and shape.workers is not None:
-        values["workers"] = shape.workers
     return values
 
 

@@ -23,7 +23,6 @@ from otel_toolcall_eval.settings.units import (  # noqa: TC001 - pydantic reads 
     Origins,
     Positive,
     Size,
-    Workers,
 )
 
 if TYPE_CHECKING:
@@ -207,7 +206,6 @@ class ServiceShape(Shape):
 
     criteria: list[Whatever] | None = Field(default=None, description="Criteria files and folders, relative to this file.")
     dialects: list[Name] | None = Field(default=None, description="Dialect files, relative to this file.")
-    workers: Workers | None = Field(default=None, description="Processes that judge; traces are shared out among them by their IDs.")
     listen: ListenShape | None = Field(default=None, description="Where the receivers listen.")
     completion: CompletionShape | None = Field(default=None, description="When a trace is judged.")
     limits: LimitsShape | None = Field(default=None, description="Bounds on memory.")

@@ -29,7 +29,6 @@ _DURATION_PART = re.compile(r"([0-9.]+)(ms|s|m|h)", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?", re.ASCII)
 _DURATION_FIX = "write a number with a unit, as in 500ms, 10s, 5m or 1h, or a number of seconds"
 
-MAX_WORKERS: Final = 64
 MIB = 1024 * 1024
 _UNITS_BYTES: Mapping[str, int] = {"": 1, "B": 1, "KiB": 1024, "MiB": MIB, "GiB": 1024 * MIB}
 _SIZE = re.compile(r"([0-9]{1,15})\s*(|B|KiB|MiB|GiB)", re.ASCII)
@@ -132,13 +131,6 @@ def _positive(value: object, info: ValidationInfo) -> int:
     return _whole(value, info, 1)
 
 
-def _workers(value: object, info: ValidationInfo) -> int:
-    number = _whole(value, info, 1)
-    if number > MAX_WORKERS:
-        raise complaint(what=f"{number} is more than {MAX_WORKERS}", fix="set as many as there are cores, less one for receiving")
-    return number
-
-
 def _natural(value: object, info: ValidationInfo) -> int:
     return _whole(value, info, 0)
 
@@ -218,9 +210,6 @@ Size = Annotated[
 
 Positive = Annotated[int, PlainValidator(_positive), SchemaOf({"type": "integer", "minimum": 1})]
 """A whole number from 1."""
-
-Workers = Annotated[int, PlainValidator(_workers), SchemaOf({"type": "integer", "minimum": 1, "maximum": MAX_WORKERS})]
-"""How many processes."""
 
 Natural = Annotated[int, PlainValidator(_natural), SchemaOf({"type": "integer", "minimum": 0})]
 """A whole number from 0."""

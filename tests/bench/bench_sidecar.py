@@ -91,8 +91,7 @@ def measure(name: str, *, seconds: float, rounds: int, alone: bool = False) -> R
     with ExitStack() as stack:
         sink = stack.enter_context(Dialogue("tests.bench.sink"))
         service = SERVICE if load.bound else "another-agent"
-        workers = {"OTEL_TOOLCALL_EVAL_WORKERS": str(load.workers)}
-        servers = [stack.enter_context(sidecar(service=service, sink=sink.ready["address"], more=workers))]
+        servers = [stack.enter_context(sidecar(service=service, sink=sink.ready["address"]))]
         if not alone:
             servers.append(stack.enter_context(collector()))
         sides = []
@@ -144,11 +143,6 @@ def results(*, seconds: float = 5.0, rounds: int = 3, loads: Sequence[str] = (),
             yield Result(
                 name="sidecar", load=name, ours=found[name].ours, yardstick=base, theirs=found[base].ours, goals=(Goal(limit=most),)
             )
-    for name in (name for name in found if LOADS[name].workers > 1):
-        base = name.removesuffix(f"-{LOADS[name].workers}")
-        if base in found:
-            more = {"times as many spans/s": float(found[name].more[RATE]) / float(found[base].more[RATE])}
-            yield Result(name="sidecar", load=name, ours=found[name].ours, yardstick=base, theirs=found[base].ours, more=more)
 
 
 def main() -> None:

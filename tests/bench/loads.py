@@ -37,7 +37,6 @@ class Load:
         gzip: bodies are packed.
         bound: the traces are judged by four evaluators; else by none, although there are criteria.
         lifelike: no two traces within some thousands say the same.
-        workers: processes that judge.
     """
 
     traces: int = TRACES_OF_BATCH
@@ -48,7 +47,6 @@ class Load:
     gzip: bool = False
     bound: bool = True
     lifelike: bool = False
-    workers: int = 1
 
     @property
     def spans(self) -> int:
@@ -60,8 +58,6 @@ LOADS: Mapping[str, Load] = {
     "bound-grpc": Load(),
     "unbound-grpc": Load(bound=False),
     "lifelike-grpc": Load(lifelike=True),
-    "bound-grpc-2": Load(workers=2),
-    "unbound-grpc-2": Load(workers=2, bound=False),
     "bound-http": Load(transport="http"),
     "unbound-http": Load(transport="http", bound=False),
     "bound-json": Load(transport="http", json=True),
