@@ -40,9 +40,9 @@ class FaultTally:
         """Start at zero."""
         self._counts: dict[SpanFault, int] = {}
 
-    def add(self, fault: SpanFault, number: int = 1) -> None:
-        """Count one more span, or so many."""
-        self._counts[fault] = self._counts.get(fault, 0) + number
+    def add(self, fault: SpanFault) -> None:
+        """Count one more span."""
+        self._counts[fault] = self._counts.get(fault, 0) + 1
 
     @property
     def total(self) -> int:

@@ -51,7 +51,7 @@ def decode_logs(body: bytes, projection: Projection, *, limits: Limits = DEFAULT
         request = parse_logs_request(body)
     except ProtobufDecodeError:
         raise LOG_RECORDS.refusal(where="request", what="the body is not a logs request in protobuf") from None
-    decoder = _Decoder(AskedRecords(projection, limits))
+    decoder = _Decoder(projection, MemberBudget(limits))
     for position, block in enumerate(request.resource_logs):
         try:
             decoder.block(block)
@@ -61,55 +61,13 @@ def decode_logs(body: bytes, projection: Projection, *, limits: Limits = DEFAULT
     return DecodedLogs.of(decoder.records, received=decoder.received)
 
 
-class AskedRecords:
-    """Tells which of the records of one request are asked for."""
-
-    def __init__(self, projection: Projection, limits: Limits) -> None:
-        """Take the names that are asked for, and the bounds on the request."""
-        self._projection = projection
-        self._names = frozenset(name.encode() for name in projection.event_names)
-        self.budget = MemberBudget(limits)
-
-    def name_of(self, message: LogRecordMessage, scope: Scope) -> str | None:
-        """Return the name under which a record is asked for; None if it is not."""
-        named = self._named(message.attributes)
-        event_name, title = message.event_name, message.body if len(message.body) <= _MAX_TITLE_BYTES else b""
-        if named is None and event_name not in self._names and self._is_other(title) and text_of(event_name) != scope.name:
-            return None  # nearly every record
-        return wanted_name(
-            self._projection,
-            event_name=text_of(event_name),
-            named=named,
-            body=self.value(title),
-            scope=scope.name,
-        )
-
-    def value(self, data: bytes) -> Value:
-        """Return a value; one that is nested too deep is left out, as it is on spans."""
-        try:
-            return read_value(data, 0, len(data), self.budget)
-        except NestedTooDeepError:
-            return None
-
-    def _is_other(self, title: bytes) -> bool:
-        """Tell whether a body is certainly not the name of an event, by the bytes of a short text as every encoder writes them."""
-        return not title or (title[:1] == _TEXT and title[1:2] == bytes((len(title) - 2 & 0x7F,)) and title[2:] not in self._names)
-
-    def _named(self, attributes: Sequence[bytes]) -> Value:
-        for data in attributes:
-            if _EVENT_NAME in data:
-                key, start, end = read_key_value(data, 0, len(data))
-                if key == _EVENT_NAME:
-                    return self.value(data[start:end])
-        return None
-
-
 class _Decoder:
     """Decodes the blocks of one request."""
 
-    def __init__(self, asked: AskedRecords) -> None:
-        self._asked = asked
-        self._budget = asked.budget
+    def __init__(self, projection: Projection, budget: MemberBudget) -> None:
+        self._projection = projection
+        self._names = frozenset(name.encode() for name in projection.event_names)
+        self._budget = budget
         self.records: list[LogRecord] = []
         self.received = 0
 
@@ -119,8 +77,8 @@ class _Decoder:
         self.received += records
         resource: Resource | None = None
         for group in groups:
-            scope = scope_of(group.scope)
-            wanted = [(message, name) for message in group.log_records if (name := self._asked.name_of(message, scope)) is not None]
+            scope = _scope_of(group.scope)
+            wanted = [(message, name) for message in group.log_records if (name := self._name_of(message, scope)) is not None]
             if wanted and resource is None:  # decoded only if it is needed
                 resource = Resource(attributes=read_all(parse_resource(block.resource).attributes, self._budget)[0])
             if resource is not None:
@@ -133,13 +91,45 @@ class _Decoder:
             span_id=message.span_id,
             event_name=name,
             time_unix_ns=message.time_unix_nano or message.observed_time_unix_nano,
-            body=self._asked.value(message.body),
+            body=self._value(message.body),
             attributes=read_all(message.attributes, self._budget)[0],
             origin=origin,
         )
 
+    def _name_of(self, message: LogRecordMessage, scope: Scope) -> str | None:
+        """Return the name under which a record is asked for; None if it is not."""
+        named = self._named(message.attributes)
+        event_name, title = message.event_name, message.body if len(message.body) <= _MAX_TITLE_BYTES else b""
+        if named is None and event_name not in self._names and self._is_other(title) and text_of(event_name) != scope.name:
+            return None  # nearly every record
+        return wanted_name(
+            self._projection,
+            event_name=text_of(event_name),
+            named=named,
+            body=self._value(title),
+            scope=scope.name,
+        )
 
-def scope_of(data: bytes) -> Scope:
-    """Return the scope of a group of records."""
+    def _value(self, data: bytes) -> Value:
+        """Return a value; one that is nested too deep is left out, as it is on spans."""
+        try:
+            return read_value(data, 0, len(data), self._budget)
+        except NestedTooDeepError:
+            return None
+
+    def _is_other(self, title: bytes) -> bool:
+        """Tell whether a body is certainly not the name of an event, by the bytes of a short text as every encoder writes them."""
+        return not title or (title[:1] == _TEXT and title[1:2] == bytes((len(title) - 2 & 0x7F,)) and title[2:] not in self._names)
+
+    def _named(self, attributes: Sequence[bytes]) -> Value:
+        for data in attributes:
+            if _EVENT_NAME in data:
+                key, start, end = read_key_value(data, 0, len(data))
+                if key == _EVENT_NAME:
+                    return self._value(data[start:end])
+        return None
+
+
+def _scope_of(data: bytes) -> Scope:
     scope = parse_scope(data)
     return Scope(name=text_of(scope.name), version=text_of(scope.version))

@@ -19,7 +19,7 @@ from otel_toolcall_eval.wire.span_factory import Origin, origin_of
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.log_record import LogRecord
-    from otel_toolcall_eval.model.trace import Projection, Scope, Value
+    from otel_toolcall_eval.model.trace import Projection, Value
     from otel_toolcall_eval.wire.json_fields import JsonObject
     from otel_toolcall_eval.wire.limits import Limits
 
@@ -49,38 +49,11 @@ def decode_document(document: object, projection: Projection, *, limits: Limits 
     return DecodedLogs.of(decoder.records, received=decoder.received)
 
 
-class AskedRecords:
-    """Tells which of the records of one request are asked for."""
-
-    def __init__(self, projection: Projection, budget: MemberBudget) -> None:
-        """Take the names that are asked for, and the bound on members."""
-        self._projection = projection
-        self._budget = budget
-
-    def name_of(self, fields: JsonObject, scope: Scope) -> tuple[str | None, Value]:
-        """Return the name under which a record is asked for, None if it is not; and its body, which may be its name.
-
-        Raises:
-            WrongTypeError: a field that says so has another type than OTLP's.
-        """
-        body = self._body(fields)
-        named, _ = attributes_of(fields, EVENT_NAME_KEY.__eq__, self._budget)
-        event_name = text_of(fields, "eventName")
-        return wanted_name(self._projection, event_name=event_name, named=named.get(EVENT_NAME_KEY), body=body, scope=scope.name), body
-
-    def _body(self, fields: JsonObject) -> Value:
-        """Return the body; one that is nested too deep is left out, as it is on spans."""
-        try:
-            return attribute_value(fields, self._budget, name="body")
-        except NestedTooDeepError:
-            return None
-
-
 class _Decoder:
     """Decodes the blocks of one request."""
 
     def __init__(self, projection: Projection, budget: MemberBudget) -> None:
-        self._asked = AskedRecords(projection, budget)
+        self._projection = projection
         self._budget = budget
         self.records: list[LogRecord] = []
         self.received = 0
@@ -97,7 +70,15 @@ class _Decoder:
         self.received += records
 
     def _record(self, fields: JsonObject, origin: Origin) -> None:
-        name, body = self._asked.name_of(fields, origin.scope)
+        body = self._body(fields)
+        named, _ = attributes_of(fields, EVENT_NAME_KEY.__eq__, self._budget)
+        name = wanted_name(
+            self._projection,
+            event_name=text_of(fields, "eventName"),
+            named=named.get(EVENT_NAME_KEY),
+            body=body,
+            scope=origin.scope.name,
+        )
         if name is None:
             return
         sent = integer_of(fields, "timeUnixNano", low=0, high=_UINT64_MAX)
@@ -113,3 +94,10 @@ class _Decoder:
                 origin=origin,
             )
         )
+
+    def _body(self, fields: JsonObject) -> Value:
+        """Return the body; one that is nested too deep is left out, as it is on spans."""
+        try:
+            return attribute_value(fields, self._budget, name="body")
+        except NestedTooDeepError:
+            return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count as counter
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.assembly.shed import Shed
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
+from otel_toolcall_eval.journal.entries import Kind
 from otel_toolcall_eval.journal.sqlite_journal import COMPACT_BYTES, SqliteJournal
 from otel_toolcall_eval.journal.store import Sync
 from otel_toolcall_eval.pipeline import Pipeline
@@ -33,6 +36,19 @@ if TYPE_CHECKING:
 
 ANY = criteria_set([count(any=["<=", 2], search=1)])
 HOUR_NS = 3600 * SECOND_NS
+
+_OPEN = """
+SELECT EXISTS (SELECT max(CASE WHEN kind = :decision THEN number END) AS decided
+               FROM entries WHERE kind IN (:spans, :open, :settled, :decision) GROUP BY trace_id
+               HAVING decided IS NULL OR decided > (SELECT number FROM delivered))
+"""
+_KINDS = {kind.name.lower(): int(kind) for kind in Kind}
+
+
+def holds_open(path: Path) -> bool:
+    """Tell whether a journal holds traces that are not decided, or of which what was decided may not have reached whoever listens."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        return bool(connection.execute(_OPEN, _KINDS).fetchone()[0])
 
 
 class Killed(Exception):  # noqa: N818 - no error: what a test asks for

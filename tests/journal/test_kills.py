@@ -15,7 +15,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otel_toolcall_eval.journal.left_behind import holds_open
+from tests.journal.lives import holds_open
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import RunningSidecar, post, running_sidecar
 from tests.sources.receivers import TRACES

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from otel_toolcall_eval.assembly.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.shed import Shed
-from otel_toolcall_eval.journal.left_behind import holds_open
 from otel_toolcall_eval.journal.store import Sync
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
@@ -21,7 +20,7 @@ from otel_toolcall_eval.model.trace import Doubt, Trigger
 from otel_toolcall_eval.work_items import BindRequest
 from tests.assembly.judged import args, count
 from tests.fakes import SECOND_NS, span
-from tests.journal.lives import ANY, HOUR_NS, Killed, Life, next_life, request, verdicts
+from tests.journal.lives import ANY, HOUR_NS, Killed, Life, holds_open, next_life, request, verdicts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -235,6 +234,20 @@ def test_units_that_were_judged_together_are_judged_together_again(path: Path) -
     assert [len(report.extraction.calls) for report in life.emitted] == [1, 1, 1, 1]
     assert len(set(verdicts(life.emitted))) == 2
     life.die()
+
+
+def test_a_journal_holds_open_what_is_not_decided_or_not_delivered(path: Path) -> None:
+    life = Life(path, delivers=False)
+    life.send(span(1))
+    life.die()
+    assert holds_open(path)
+    life = Life(path, delivers=False)
+    life.wait(11)
+    assert len(life.emitted) == 1
+    life.die()
+    assert holds_open(path)  # it may not have reached whoever listens
+    Life(path).end()
+    assert not holds_open(path)
 
 
 def test_what_a_clean_end_cut_short_is_judged_for_good_by_the_next_process(path: Path) -> None:
