@@ -108,17 +108,5 @@ class ForwardQueueFullError(OverloadedError):
     """What is to be passed on has no room: 503, UNAVAILABLE, resend after a delay."""
 
 
-class InternalError(IntakeError):
-    """A fault of ours: 500, INTERNAL, do not resend. Says nothing of what was sent."""
-
-    http_status = 500
-    grpc_code = "INTERNAL"
-
-    @classmethod
-    def anonymous(cls) -> InternalError:
-        """Return one that hides its cause, which may hold what was sent."""
-        return cls(where="request", what="internal error", fix="please report it; the log has its type")
-
-
 class EmissionError(ToolCallEvalError):
     """A report could not be emitted: counted, and the next trace goes on."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.assembly.shed import Shed
     from otel_toolcall_eval.assembly.waiting import Waiting
@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What has to come to pass before a sender is answered: ``done``, if there is such, and that so many ``seconds`` are over.
+    """What has to come to pass before a sender is answered: ``done``, if there is such, and that so many ``seconds`` are over."""
 
-    ``reply`` gives the answer where only ``done`` tells what it is.
-    """
-
-    done: Future[Any] | None = None
+    done: Future[None] | None = None
     seconds: float = 0.0
-    reply: Callable[[], bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.sources.http_cors import Cors
     from otel_toolcall_eval.sources.http_hosts import Hosts
     from otel_toolcall_eval.sources.http_pages import PageSource
-    from otel_toolcall_eval.sources.sink import Intake, Refused
+    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
+    from otel_toolcall_eval.sources.sink import Refused
     from otel_toolcall_eval.sources.site_gate import SiteGate
     from otel_toolcall_eval.sources.tokens import Tokens
     from otel_toolcall_eval.work_items import Receipt
@@ -49,7 +50,7 @@ class HttpService(HttpAnswers):
     def __init__(
         self,
         *,
-        intake: Intake,
+        intake: OtlpIntake,
         refused: Refused,
         bodies: BodyReader,
         pages: Mapping[str, PageSource],
@@ -143,8 +144,6 @@ class HttpService(HttpAnswers):
         finally:
             body.release()
         await waiting_for(receipt, _TRANSPORTS[encoding])
-        if receipt is not None and receipt.reply is not None:
-            reply = receipt.reply()
         return Answer(body=reply, content_type=encoding.value)
 
     async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> tuple[bytes, Receipt | None]:

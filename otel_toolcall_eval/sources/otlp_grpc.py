@@ -32,8 +32,9 @@ from otel_toolcall_eval.wire.unpacking import gunzip, is_packed, too_large
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.sources.server_tls import ServerTls
-    from otel_toolcall_eval.sources.sink import Intake, Refused
+    from otel_toolcall_eval.sources.sink import Refused
     from otel_toolcall_eval.sources.tokens import Tokens
     from otel_toolcall_eval.work_items import Receipt
 
@@ -55,7 +56,7 @@ class GrpcReceiver:
     def __init__(
         self,
         *,
-        intake: Intake,
+        intake: OtlpIntake,
         refused: Refused,
         host: str = "127.0.0.1",
         port: int = 4317,
@@ -202,7 +203,7 @@ class GrpcReceiver:
         finally:
             if is_held_back:
                 self._held_back.release()
-        return reply if receipt.reply is None else receipt.reply()
+        return reply
 
     def _unpacked(self, message: bytes) -> bytes:
         if is_packed(message):

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_toolcall_eval.sources.http_pages import PageSource, Site
+    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.sources.server_tls import ServerTls
-    from otel_toolcall_eval.sources.sink import Intake, Refused
+    from otel_toolcall_eval.sources.sink import Refused
     from otel_toolcall_eval.sources.tokens import Tokens
 
 
@@ -28,7 +29,7 @@ class HttpReceiver(HttpListener):
     def __init__(
         self,
         *,
-        intake: Intake,
+        intake: OtlpIntake,
         refused: Refused,
         pages: Mapping[str, PageSource] | None = None,
         site: Site | None = None,

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
     from otel_toolcall_eval.work_items import Receipt
 
-DECODERS = {Encoding.PROTOBUF: otlp_protobuf.decode_traces, Encoding.JSON: otlp_json.decode_traces}
-LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_logs_json.decode_logs}
+_DECODERS = {Encoding.PROTOBUF: otlp_protobuf.decode_traces, Encoding.JSON: otlp_json.decode_traces}
+_LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_logs_json.decode_logs}
 
 
 class OtlpIntake:
@@ -65,16 +65,27 @@ class OtlpIntake:
         Room for passing it on is reserved before anything is done with it, and used after: so a request is refused whole, if that
         queue is full, and never because judging is behind, if it can be passed on. What can't be decoded is not passed on.
 
-        Args, returns, raises: as ``Intake.take``; see ``sources.receipt`` for what is waited for.
+        Args:
+            body: unpacked.
+            encoding: its encoding, and the answer's.
+            signal: what it carries.
+            transport: ``grpc``, ``http/protobuf`` or ``http/json``.
+
+        Returns:
+            The answer: an export response, which says how many spans were rejected, and why. And what has to come to pass before it is
+            given, None if nothing; see ``sources.receipt``.
+
+        Raises:
+            IntakeError: it can't be taken in.
         """
         if not self.wants(signal):
             return export_reply(encoding, signal), None
         if signal is Signal.TRACES:
-            decoded = DECODERS[encoding](body, self._projection())
+            decoded = _DECODERS[encoding](body, self._projection())
             passage = None if self._forward is None else self._forward.reserve(body, encoding, signal, decoded.spans)
             receipt = self._offer(passage, partial(self._sink.offer, decoded, transport=transport), self._shed(decoded, transport))
             return export_reply(encoding, signal, rejected=decoded.rejected, reasons=decoded.reasons), receipt
-        records = None if self._logs is None or signal is not Signal.LOGS else LOG_DECODERS[encoding](body, self._projection())
+        records = None if self._logs is None or signal is not Signal.LOGS else _LOG_DECODERS[encoding](body, self._projection())
         if signal is Signal.METRICS:
             check_metrics(body, encoding)
         passage = None if self._forward is None else self._forward.reserve(body, encoding, signal)
@@ -114,20 +125,16 @@ class OtlpIntake:
         return receipt
 
     def _shed(self, decoded: DecodedTraces, transport: str) -> Callable[[], bool]:
-        return lambda: self._shedder is not None and self._shedder.shed(shed_spans(decoded, transport))
+        return lambda: (
+            self._shedder is not None
+            and self._shedder.shed(Shed.of_spans(decoded.spans, decoded.rejected_by, transport=transport, but_scope=OWN_SCOPE))
+        )
 
     def _shed_logs(self, decoded: DecodedLogs, transport: str) -> Callable[[], bool]:
-        return lambda: self._shedder is not None and self._shedder.shed(shed_records(decoded, transport))
-
-
-def shed_spans(decoded: DecodedTraces, transport: str) -> Shed:
-    """Return what is noted of a request of spans that there is no room for."""
-    return Shed.of_spans(decoded.spans, decoded.rejected_by, transport=transport, but_scope=OWN_SCOPE)
-
-
-def shed_records(decoded: DecodedLogs, transport: str) -> Shed:
-    """Return what is noted of a request of log records that there is no room for."""
-    return Shed.of_records(decoded.records, received=decoded.received, transport=transport)
+        return lambda: (
+            self._shedder is not None
+            and self._shedder.shed(Shed.of_records(decoded.records, received=decoded.received, transport=transport))
+        )
 
 
 def _pass_on(passage: Passage, done: Future[None]) -> None:

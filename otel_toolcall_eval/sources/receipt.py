@@ -1,4 +1,4 @@
-"""Waits with a sender's answer: until what it sent is written down, or taken in elsewhere, and while more came than can be judged."""
+"""Waits with a sender's answer: until what it sent is written down, where a journal asks for it, and while more came than can be judged."""
 
 from __future__ import annotations
 

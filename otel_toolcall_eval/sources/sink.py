@@ -53,28 +53,6 @@ class LogSink(Protocol):
         ...
 
 
-class Intake(Protocol):
-    """Takes in the bodies of OTLP requests. Called from any thread, several at a time."""
-
-    def wants(self, signal: Signal) -> bool:
-        """Tell whether the body of such a request is looked at."""
-        ...
-
-    def take(self, body: bytes, encoding: Encoding, signal: Signal, *, transport: str) -> tuple[bytes, Receipt | None]:
-        """Take in all of a request, or nothing; returns the answer, and what has to come to pass before it is given.
-
-        Args:
-            body: unpacked.
-            encoding: its encoding, and the answer's.
-            signal: what it carries.
-            transport: ``grpc``, ``http/protobuf`` or ``http/json``.
-
-        Raises:
-            IntakeError: it can't be taken in.
-        """
-        ...
-
-
 class Passage(Protocol):
     """Room that is reserved for passing one request on; one of the two is called, once."""
 
@@ -121,7 +99,6 @@ _REASONS = {
     413: "too_large",
     421: "unknown_host",
     422: "unknown_criteria",
-    500: "internal",
     503: "overloaded",
 }
 

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import grpc
 
@@ -29,6 +29,7 @@ from tests.bench.servers import QUIET_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.wire.replies import Encoding
     from otel_toolcall_eval.work_items import Receipt
     from tests.bench.least_ways import Judged, Read
@@ -104,7 +105,7 @@ def take_nothing(_: bytes, __: grpc.ServicerContext) -> bytes:
 
 def receiver() -> GrpcReceiver:
     """Return ours, with nothing behind it."""
-    return GrpcReceiver(intake=NoIntake(), refused=lambda *_: None, port=0)
+    return GrpcReceiver(intake=cast("OtlpIntake", NoIntake()), refused=lambda *_: None, port=0)
 
 
 def smallest(take: Callable[[bytes, grpc.ServicerContext], bytes]) -> tuple[grpc.Server, str]:
