@@ -6,9 +6,11 @@ Needs the ``sidecar`` extra, so it is imported when a sidecar is built, and not 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.accounts import AllCounts
+from otel_toolcall_eval.emission.attributes import explanation
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo, CriteriaReloads
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
@@ -22,9 +24,13 @@ from otel_toolcall_eval.receivers import build_receivers
 from otel_toolcall_eval.settings.criteria_file import load_criteria
 from otel_toolcall_eval.sources.http_pages import health_page, json_page, metrics_page
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
+from otel_toolcall_eval.status.condensing import Telling
+from otel_toolcall_eval.status.history import History
+from otel_toolcall_eval.status.recent import Recent
+from otel_toolcall_eval.status.site import StatusSite
+from otel_toolcall_eval.status.store import Store
 from otel_toolcall_eval.wiring import build_pipeline, explain_of, own_version
 from otel_toolcall_eval.wiring_forwarding import build_client, build_forwarder
-from otel_toolcall_eval.wiring_status import build_recent, build_site, build_store
 from otel_toolcall_eval.wiring_telemetry import build_telemetry
 from otel_toolcall_eval.worker import Worker
 from otel_toolcall_eval.zstandard import zstandard_packer
@@ -32,16 +38,17 @@ from otel_toolcall_eval.zstandard import zstandard_packer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from otel_toolcall_eval.assembly.waiting import Waiting
     from otel_toolcall_eval.emission.console import ConsoleEmitter
     from otel_toolcall_eval.emission.telemetry import Telemetry
     from otel_toolcall_eval.emitter import Emitter
     from otel_toolcall_eval.forwarding.forwarder import Forwarder
+    from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.pipeline import Pipeline
     from otel_toolcall_eval.receivers import Receivers
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
     from otel_toolcall_eval.settings.service import Settings
     from otel_toolcall_eval.sources.http_pages import PageSource
-    from otel_toolcall_eval.status.site import StatusSite
 
 MAX_SHOWN: Final = 1_000
 """Traces of each kind on /debug/traces: half a megabyte."""
@@ -89,8 +96,7 @@ def build_sidecar(
     telemetry = _telemetry(settings)
     metrics = MetricsEmitter(telemetry.aggregator, flush=telemetry.flush_metrics) if settings.emit.metrics else None
     forwarder = build_forwarder(client, settings, on_delivered=metrics.passed_on if metrics else None)
-    store = build_store(settings)
-    recent = build_recent(store, explain_of(settings))
+    recent = _recent(settings)
     pipeline = _pipeline(settings, criteria, name_unbound=console is not None)
     events = BatchedEvents(
         telemetry.outlets.get(Signal.LOGS),
@@ -112,9 +118,7 @@ def build_sidecar(
     reloads, in_force = CriteriaReloads(), CriteriaInfo(lambda: pipeline.criteria)
     telemetry.aggregator.source = AllCounts(worker, forwarder, metrics, in_force, reloads, ProcessMemory(), *telemetry.counting)
     intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection, logs=worker, forward=forwarder, shedder=worker)
-    site = None
-    if recent is not None and store is not None:
-        site = build_site(recent, store, worker, version=own_version(), answer_seconds=ANSWER_SECONDS)
+    site = None if recent is None else _site(recent, worker)
     pages = {"/livez": health_page(alive), "/readyz": health_page(problems), **_pages(telemetry, worker)}
     return SidecarParts(
         worker=worker,
@@ -165,6 +169,39 @@ def _journal(settings: Settings, emitters: Sequence[Emitter]) -> SqliteJournal |
         late_window_ns=settings.completion.late_span_window_ns,
         flush=lambda timeout_seconds: all(emitter.flush(timeout_seconds) for emitter in emitters),
     )
+
+
+def _recent(settings: Settings) -> Recent | None:
+    """Return what remembers reports; None if nobody wants it.
+
+    Raises:
+        SettingsError: its file can't be had.
+    """
+    status = settings.status
+    if not status.enabled:
+        return None
+    store = Store(status.path, traces=status.traces, limit_bytes=status.limit_bytes, max_age_ns=status.max_age_ns)
+    explain = explain_of(settings)
+    return Recent(store, tell=Telling(explain=partial(explanation, explain=explain), redact=explain.redactor.in_text))
+
+
+def _site(recent: Recent, worker: Worker) -> StatusSite:
+    return StatusSite(recent=recent, history=History(recent.store), sidecar=_Running(worker=worker), version=own_version())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """What the status page asks of a running sidecar."""
+
+    worker: Worker
+
+    def waiting(self, *, limit: int) -> Waiting:
+        """Return what is open."""
+        return self.worker.waiting(limit=limit, timeout_seconds=ANSWER_SECONDS)
+
+    def criteria(self) -> Sequence[CriteriaSet]:
+        """Return what is loaded."""
+        return self.worker.pipeline.criteria
 
 
 def _pages(telemetry: Telemetry, worker: Worker) -> dict[str, PageSource]:

@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("api", "processor"),
     ("in_process", "registration", "wiring_files", "wiring_sidecar"),
     ("wiring",),
-    ("receivers", "wiring_forwarding", "wiring_status", "wiring_telemetry"),
+    ("receivers", "wiring_forwarding", "wiring_telemetry"),
     ("status",),
     ("sources", "settings", "forwarding", "emission", "journal", "process_limits", "zstandard"),
     ("worker",),

@@ -19,7 +19,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.judged_services import service_of
@@ -27,10 +27,11 @@ from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.status.condensing import condense
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.status.condensing import ReportRow, Telling
+    from otel_toolcall_eval.status.condensing import Telling
+    from otel_toolcall_eval.status.store import Store
 
 _logger = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ BATCH_REPORTS: Final = 50
 """A hundred a second at most: up to 11 % of a core, with what the database takes."""
 
 PASSING_A_SECOND: Final = 10
+_PLACE_NS: Final = 1_000_000_000 // PASSING_A_SECOND  # after which a place comes back
 
 MAX_SERVICES: Final = 100
 MAX_NAMES: Final = 10
@@ -76,32 +78,22 @@ class Seen:
     others_left_out: int = 0
 
 
-class RowSink(Protocol):
-    """Takes what is remembered. One thread at a time."""
-
-    def add(self, rows: Sequence[ReportRow], *, now_unix_ns: int) -> None:
-        """Take rows; never raises."""
-        ...
-
-    def close(self) -> None:
-        """Let go of everything. May be called again."""
-        ...
-
-
 class Recent:
-    """An emitter that remembers. ``emit`` is called by the worker's thread, all else by any."""
+    """An emitter that remembers. ``emit`` is called by the worker's thread, all else by any.
 
-    def __init__(self, store: RowSink, *, tell: Telling, clock: Callable[[], int] = time.time_ns, share: int = 1) -> None:
+    Attributes:
+        store: what is remembered.
+    """
+
+    def __init__(self, store: Store, *, tell: Telling, clock: Callable[[], int] = time.time_ns) -> None:
         """Remember in this store, which is closed at the end; the thread starts with the first report.
 
         Args:
             store: takes the rows.
             tell: the rules on what may be shown.
             clock: Unix time in nanoseconds.
-            share: how many processes remember in one store, each an equal part of what is remembered of passing traces.
         """
-        self._place_ns = share * 1_000_000_000 // PASSING_A_SECOND  # after which a place comes back
-        self._store = store
+        self.store = store
         self._tell = tell
         self._clock = clock
         self._faults: set[str] = set()
@@ -157,7 +149,7 @@ class Recent:
         if self._thread is not None:
             self._thread.join(timeout_seconds)
         self.settle()
-        self._store.close()
+        self.store.close()
 
     def settle(self, *, most: int | None = None) -> None:
         """Make rows of what waits, the longest waiting first, and write them; ``most`` of them, or all that is here now."""
@@ -182,7 +174,7 @@ class Recent:
                     self._room[True] += self._room_to_come
                     self._room_to_come = 0
             if rows:
-                self._store.add(rows, now_unix_ns=self._clock())
+                self.store.add(rows, now_unix_ns=self._clock())
 
     @property
     def seen(self) -> Seen:
@@ -213,9 +205,9 @@ class Recent:
 
     def _give_room(self, now_ns: int) -> None:
         """Give back the room for passing reports whose time has come; under the lock. A clock that is set gives none, or all."""
-        come = min(self._room_to_come, (now_ns - self._room_since_ns) // self._place_ns)
+        come = min(self._room_to_come, (now_ns - self._room_since_ns) // _PLACE_NS)
         if come:
-            since = self._room_since_ns + come * self._place_ns  # so that no part of a place is lost
+            since = self._room_since_ns + come * _PLACE_NS  # so that no part of a place is lost
             self._room_since_ns = since if 0 < come < self._room_to_come else now_ns
         if come > 0:
             self._room[True] += come

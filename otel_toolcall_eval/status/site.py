@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.sources.http_pages import SiteRequest
     from otel_toolcall_eval.status.history import History
-    from otel_toolcall_eval.status.recent import Seen, UnboundService
+    from otel_toolcall_eval.status.recent import Recent
     from otel_toolcall_eval.status.rendering import Templates
 
 ROOT: Final = "/status"
@@ -39,24 +39,6 @@ _HTML = "text/html; charset=utf-8"
 _FILES: Mapping[str, str] = {f"{ROOT}/style.css": "text/css; charset=utf-8", f"{ROOT}/icon.svg": "image/svg+xml"}
 _TRACE = re.compile(rf"{ROOT}/traces/([0-9a-f]{{32}})", re.ASCII)
 _WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
-
-
-class Remembered(Protocol):
-    """What makes rows of reports, here or in other processes."""
-
-    def settle(self) -> None:
-        """Have remembered what waits."""
-        ...
-
-    @property
-    def seen(self) -> Seen:
-        """Return what came since the start."""
-        ...
-
-    @property
-    def unbound(self) -> Mapping[str, UnboundService]:
-        """Return the services whose traces nothing judges, by name."""
-        ...
 
 
 class Sidecar(Protocol):
@@ -78,7 +60,7 @@ class StatusSite:
     open_paths = frozenset(_FILES)
 
     def __init__(
-        self, *, recent: Remembered, history: History, sidecar: Sidecar, version: str, clock: Callable[[], int] = time.time_ns
+        self, *, recent: Recent, history: History, sidecar: Sidecar, version: str, clock: Callable[[], int] = time.time_ns
     ) -> None:
         """Show these.
 

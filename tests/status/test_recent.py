@@ -18,7 +18,6 @@ from otel_toolcall_eval.status.recent import MAX_SERVICES, OTHERS_WAITING, PASSI
 from otel_toolcall_eval.status.store import Store
 from tests.patience import PATIENCE_SECONDS
 from tests.status.rows import NOW_NS, TELL, judged, trace_id
-from tests.status.stored import StoredRecent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,19 +29,19 @@ PASS, FAIL, UNSURE = Label.PASS, Label.FAIL, Label.INCONCLUSIVE
 
 
 @pytest.fixture
-def recent(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoredRecent]:
+def recent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recent]:
     monkeypatch.setattr(recent_module, "BATCH_SECONDS", 3600.0)  # so that rows are made when a test asks for them
-    found = StoredRecent(Store(None, traces=10_000, limit_bytes=1 << 30, max_age_ns=10**15), tell=TELL, clock=lambda: NOW_NS)
+    found = Recent(Store(None, traces=10_000, limit_bytes=1 << 30, max_age_ns=10**15), tell=TELL, clock=lambda: NOW_NS)
     yield found
     found.shutdown(PATIENCE_SECONDS)
 
 
-def kept(recent: StoredRecent) -> int:
+def kept(recent: Recent) -> int:
     recent.settle()
     return History(recent.store).count()
 
 
-def test_a_report_is_remembered_once_someone_asks(recent: StoredRecent) -> None:
+def test_a_report_is_remembered_once_someone_asks(recent: Recent) -> None:
     recent.emit(judged(1, PASS, FAIL))
     assert History(recent.store).count() == 0
     recent.settle()
@@ -51,7 +50,7 @@ def test_a_report_is_remembered_once_someone_asks(recent: StoredRecent) -> None:
     assert recent.seen == Seen(others=1)
 
 
-def test_a_report_is_remembered_soon_though_nobody_asks(recent: StoredRecent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_remembered_soon_though_nobody_asks(recent: Recent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_module, "BATCH_SECONDS", 0.0)
     written = threading.Semaphore(0)
     add = recent.store.add
@@ -67,7 +66,7 @@ def test_a_report_is_remembered_soon_though_nobody_asks(recent: StoredRecent, mo
         assert History(recent.store).count() == number
 
 
-def test_a_batch_takes_only_so_many_and_leaves_the_rest_for_the_next(recent: StoredRecent) -> None:
+def test_a_batch_takes_only_so_many_and_leaves_the_rest_for_the_next(recent: Recent) -> None:
     for number in range(5):
         recent.emit(judged(number, FAIL))
     recent.settle(most=3)
@@ -76,7 +75,7 @@ def test_a_batch_takes_only_so_many_and_leaves_the_rest_for_the_next(recent: Sto
     assert History(recent.store).count() == 5
 
 
-def test_under_pressure_a_sample_of_what_passes_is_kept_and_all_failures(recent: StoredRecent) -> None:
+def test_under_pressure_a_sample_of_what_passes_is_kept_and_all_failures(recent: Recent) -> None:
     for number in range(10_000):
         recent.emit(judged(number, *((PASS, FAIL) if number % 50 == 0 else (PASS,))))
     assert kept(recent) == PASSING_WAITING + 200
@@ -87,7 +86,7 @@ def test_under_pressure_a_sample_of_what_passes_is_kept_and_all_failures(recent:
 def test_room_for_passing_traces_comes_back_by_time_or_when_someone_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recent_module, "BATCH_SECONDS", 3600.0)
     now_ns = NOW_NS
-    recent = StoredRecent(Store(None, traces=10_000, limit_bytes=1 << 30, max_age_ns=10**15), tell=TELL, clock=lambda: now_ns)
+    recent = Recent(Store(None, traces=10_000, limit_bytes=1 << 30, max_age_ns=10**15), tell=TELL, clock=lambda: now_ns)
     taken = []
 
     def fill() -> None:
@@ -117,7 +116,7 @@ def test_room_for_passing_traces_comes_back_by_time_or_when_someone_looks(monkey
         recent.shutdown(PATIENCE_SECONDS)
 
 
-def test_even_failures_are_bounded(recent: StoredRecent) -> None:
+def test_even_failures_are_bounded(recent: Recent) -> None:
     for number in range(OTHERS_WAITING + 5):
         recent.emit(judged(number, UNSURE))
     recent.emit(judged(10_000, PASS))
@@ -127,7 +126,7 @@ def test_even_failures_are_bounded(recent: StoredRecent) -> None:
     assert kept(recent) == OTHERS_WAITING + 2, "there is room again"
 
 
-def test_what_waits_is_bounded_in_bytes_but_for_the_first(recent: StoredRecent) -> None:
+def test_what_waits_is_bounded_in_bytes_but_for_the_first(recent: Recent) -> None:
     heavy = judged(1, PASS)
     heavy = replace(heavy, spans=(replace(heavy.spans[0], size_bytes=WAITING_BYTES),))
     for _ in range(3):
@@ -138,7 +137,7 @@ def test_what_waits_is_bounded_in_bytes_but_for_the_first(recent: StoredRecent) 
     assert kept(recent) == 2
 
 
-def test_unbound_traces_are_counted_by_service_and_not_kept(recent: StoredRecent) -> None:
+def test_unbound_traces_are_counted_by_service_and_not_kept(recent: Recent) -> None:
     recent.emit(judged(1, service="a"))
     recent.emit(replace(judged(2, service="a"), unknown_criteria=("typo", "typo2")))
     recent.emit(replace(judged(2, service="a", revision=1), unknown_criteria=("typo",)))
@@ -150,7 +149,7 @@ def test_unbound_traces_are_counted_by_service_and_not_kept(recent: StoredRecent
     assert found[""].traces == 1
 
 
-def test_services_and_names_are_bounded(recent: StoredRecent) -> None:
+def test_services_and_names_are_bounded(recent: Recent) -> None:
     for number in range(MAX_SERVICES + 50):
         recent.emit(replace(judged(number, service=f"s{number}"), unknown_criteria=tuple(f"{number}-{each}" for each in range(50))))
     recent.emit(judged(1, service="s0"))
@@ -160,7 +159,7 @@ def test_services_and_names_are_bounded(recent: StoredRecent) -> None:
     assert len(found[OTHER].asked_for) == 10
 
 
-def test_a_report_that_cant_be_remembered_costs_no_other_one(recent: StoredRecent, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_report_that_cant_be_remembered_costs_no_other_one(recent: Recent, caplog: pytest.LogCaptureFixture) -> None:
     for number in (1, 2):
         recent.emit(replace(judged(number, FAIL), extraction=None))  # type: ignore[arg-type]
     recent.emit(judged(3, FAIL))
@@ -190,7 +189,7 @@ def test_the_judging_thread_waits_for_no_explanation() -> None:
         assert leave.wait(PATIENCE_SECONDS)
         return "slow"
 
-    recent = StoredRecent(Store(None, traces=10, limit_bytes=1 << 20, max_age_ns=10**15), tell=Telling(explain=slow))
+    recent = Recent(Store(None, traces=10, limit_bytes=1 << 20, max_age_ns=10**15), tell=Telling(explain=slow))
     try:
         recent.emit(judged(1, PASS))
         assert entered.wait(PATIENCE_SECONDS)
