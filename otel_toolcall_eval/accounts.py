@@ -29,12 +29,8 @@ class AllCounts:
         self._parts = tuple(part for part in parts if part is not None)
 
     def counts(self) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], int | float]:
-        """Return the counts of all parts; of what several of them count, the sum."""
-        found: dict[tuple[str, tuple[tuple[str, str], ...]], int | float] = {}
-        for part in self._parts:
-            for key, number in part.counts().items():
-                found[key] = found.get(key, 0) + number
-        return found
+        """Return the counts of all parts, none of which counts what another does."""
+        return {key: number for part in self._parts for key, number in part.counts().items()}
 
 
 def counts_of(

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.resources import Resource
 
-    from otel_toolcall_eval.emission.cell_state import State
-    from otel_toolcall_eval.emission.cells import AnyCell
+    from otel_toolcall_eval.emission.cells import AnyCell, State
     from otel_toolcall_eval.emission.instrument import Instrument
     from otel_toolcall_eval.emission.metrics import CountSource
     from otel_toolcall_eval.emission.recording import Bundle, Cell, Occasion

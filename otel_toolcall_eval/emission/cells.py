@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
-
-from otel_toolcall_eval.emission.cell_state import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,6 +12,30 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.emission.recording import Occasion
 
 _NONE_YET: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What a cell held at one moment.
+
+    Attributes:
+        total: of what was recorded.
+        counts: by bucket; empty for a counter.
+        exemplars: the newest of each bucket, or of the counter.
+    """
+
+    total: float
+    counts: tuple[int, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    exemplars: tuple[tuple[float, Occasion], ...] = ()
+
+    def since(self, earlier: State | None) -> State:
+        """Return what came on top of an earlier state."""
+        if earlier is None:
+            return self
+        counts = tuple(now - then for now, then in zip(self.counts, earlier.counts, strict=True))
+        return State(total=self.total - earlier.total, counts=counts, low=self.low, high=self.high, exemplars=self.exemplars)
 
 
 class Counted:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.emission.aggregator import Aggregator, Key
-    from otel_toolcall_eval.emission.cell_state import State
+    from otel_toolcall_eval.emission.cells import State
     from otel_toolcall_eval.emission.instrument import Instrument
     from otel_toolcall_eval.emission.recording import Occasion
 

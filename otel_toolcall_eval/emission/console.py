@@ -29,14 +29,6 @@ class ConsoleEmitter:
         self._as_json = as_json
         self._explain = explain
 
-    def through(self, write: Callable[[str], object]) -> ConsoleEmitter:
-        """Return one of the same form that writes elsewhere: to the process that has the stream."""
-        return ConsoleEmitter(write, as_json=self._as_json, explain=self._explain)
-
-    def relay(self, line: str) -> None:
-        """Write a line that another one made."""
-        self._write(line)
-
     def emit(self, report: TraceReport) -> None:
         """Write one line for each verdict, or one for a trace that nothing is bound to."""
         trace_id = report.trace_id.hex()
