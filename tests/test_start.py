@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.sidecar import Bell, Sidecar
 from otel_toolcall_eval.wiring_sidecar import SidecarParts
+from tests.patience import PATIENCE_SECONDS
+from tests.sidecar_process import SERVE
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.settings.service import Settings
@@ -50,6 +53,18 @@ def test_what_is_missing_is_said_at_the_start_even_if_it_is_loaded_later(name: s
     assert ended.returncode == 2
     assert f"{name} is not installed" in ended.stderr
     assert "otel-toolcall-eval[sidecar]" in ended.stderr
+
+
+def test_who_can_not_say_that_it_is_ready_ends() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
+    command = [sys.executable, *SERVE, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--verdicts", "json"]
+    try:
+        ended = subprocess.run(command, env=inherited, stdout=writer, stderr=subprocess.PIPE, timeout=PATIENCE_SECONDS, check=False)
+    finally:
+        os.close(writer)
+    assert ended.returncode not in {0, None}
 
 
 def asked_of_pages(monkeypatch: pytest.MonkeyPatch, *, looks: int) -> int:
