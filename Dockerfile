@@ -12,17 +12,11 @@ ARG PYTHON_IMAGE=python:3.13-slim-bookworm
 FROM ${PYTHON_IMAGE} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
-# For the core, which is compiled (config/wheel); nothing of it gets into the final stage. Debian's own version, since it goes with the base.
-# hadolint ignore=DL3008
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends gcc libc6-dev \
-    && rm -rf /var/lib/apt/lists/*
 COPY LICENSE README.md pyproject.toml ./
-COPY config/wheel config/wheel
 COPY otel_toolcall_eval otel_toolcall_eval
-# Without pip of its own, since nothing is installed at run time. Compiled here, since nothing can be written then.
+# Without pip of its own, since nothing is installed at run time. Bytecode is made here, since nothing can be written then.
 RUN python -m venv --without-pip /opt/otel-toolcall-eval \
-    && HATCH_BUILD_HOOK_ENABLE_CUSTOM=true pip wheel --no-deps --wheel-dir /wheels . \
+    && pip wheel --no-deps --wheel-dir /wheels . \
     && pip --python /opt/otel-toolcall-eval install --compile "$(echo /wheels/*.whl)[patterns,sidecar]"
 
 FROM ${PYTHON_IMAGE}

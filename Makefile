@@ -1,5 +1,5 @@
 # Everything a developer does here. Each target sets up .venv by itself if need be; once set up, no target needs the network but
-# `install-check`, `lowest` and `compiled`.
+# `install-check` and `lowest`.
 # Plain POSIX sh and GNU make 3.81, so that it runs as it is on Linux, in containers and on macOS.
 
 VENV := .venv
@@ -19,8 +19,6 @@ DEV := $(VENV)/.has-dev
 FUZZ := $(VENV)/.has-fuzz
 # Parts for `make bench`, all by default: ONLY=sidecar
 ONLY ?=
-# COMPILED=1 measures the compiled core.
-COMPILED ?=
 # What `make lowest` runs, within three minutes: for each dependency the tests at the edge that touches it, and all of the in-process form.
 TESTS ?= tests/pytest_plugin \
   $(patsubst %,tests/emission/test_%.py,emitters events exemplars metrics_export otlp root_keeper telemetry) \
@@ -40,7 +38,7 @@ WHOLE_PERCENT := 95
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test e2e browser check bench serve lint types architecture readme install-check compiled dashboards pictures examples coverage lowest fuzz clean
+.PHONY: help demo test e2e browser check bench serve lint types architecture readme install-check dashboards pictures examples coverage lowest fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,9 +94,6 @@ readme: $(DEV) ## run the examples in README.md
 install-check: $(DEV) ## build the wheel, install it into empty environments, look for known vulnerabilities (needs a package registry)
 	@$(PY) -m pytest -q -m install tests/test_packaging.py tests/test_image.py
 
-compiled: $(DEV) ## build the wheel whose core is compiled, and run the core's tests against it (some minutes; needs a C compiler and a package registry)
-	@$(PY) -m pytest -q -m compiled tests/test_compiled_wheel.py
-
 dashboards: $(DEV) ## write config/grafana/dashboards anew from their code in config/grafana/boards
 	@PYTHONPATH=config/grafana $(PY) -m boards
 
@@ -121,8 +116,8 @@ lowest: $(DEV) ## run the tests of what touches a dependency (or TESTS=...) with
 	  $(BUILD)/lowest/bin/python -m pytest -q -n $(JOBS) --junit-xml=$(BUILD)/lowest.xml $(TESTS); \
 	fi
 
-bench: $(DEV) ## measure beside yardsticks; prints a table, asserts no times: make bench ONLY='sidecar wire' COMPILED=1 (needs go for the Collector, valgrind for instructions)
-	@$(PY) -m tests.bench$(if $(COMPILED),.compiled) $(ONLY)
+bench: $(DEV) ## measure beside yardsticks; prints a table, asserts no times: make bench ONLY='sidecar wire' (needs go for the Collector, valgrind for instructions)
+	@$(PY) -m tests.bench $(ONLY)
 
 fuzz: $(FUZZ) ## try the decoders and the reading of criteria with made-up input, SECONDS=60 each
 	@nice $(PY) -m tests.fuzz --seconds $(SECONDS) --jobs $(JOBS) --folder $(BUILD)/fuzz

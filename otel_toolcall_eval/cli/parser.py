@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn
 
 from otel_toolcall_eval.cli.output import console
@@ -241,9 +240,6 @@ def _add_format(parser: _Parser) -> None:
 
 def _version() -> str:
     try:
-        own = version("otel-toolcall-eval")
+        return version("otel-toolcall-eval")
     except PackageNotFoundError:  # run from a source tree that was never installed
-        own = "unknown"
-    core = find_spec("otel_toolcall_eval.pipeline")
-    is_pure = core is None or core.origin is None or core.origin.endswith(".py")
-    return own if is_pure else f"{own} (compiled core)"
+        return "unknown"

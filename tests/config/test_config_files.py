@@ -138,7 +138,6 @@ def test_every_file_is_looked_at_here() -> None:
         "prometheus",
         "status",
         "weather",
-        "wheel",
     }
     assert {path.name for path in CONFIG.iterdir()} == {"sidecar.yaml", "in_process.yaml", "compose.yaml", *folders}
 
