@@ -116,7 +116,7 @@ lowest: $(DEV) ## run the tests of what touches a dependency (or TESTS=...) with
 	  $(BUILD)/lowest/bin/python -m pytest -q -n $(JOBS) --junit-xml=$(BUILD)/lowest.xml $(TESTS); \
 	fi
 
-bench: $(DEV) ## measure beside yardsticks; prints a table, asserts no times: make bench ONLY='sidecar wire' (needs go for the Collector, valgrind for instructions)
+bench: $(DEV) ## measure beside yardsticks; prints a table, asserts no times: make bench ONLY='sidecar wire' (needs go for the Collector)
 	@$(PY) -m tests.bench $(ONLY)
 
 fuzz: $(FUZZ) ## try the decoders and the reading of criteria with made-up input, SECONDS=60 each

@@ -19,12 +19,11 @@ if TYPE_CHECKING:
 
 PARTS: Final = {
     "sidecar": "a sidecar beside the OpenTelemetry Collector, under all loads",
-    "floor": "the least that receiving, a bound trace and judging can cost in Python, beside the real thing and the Collector",
     "judging": "four evaluators on a trace, beside the reference evaluators",
     "wire": "decoding beside protobuf's and json's parsers alone",
     "extraction": "reading tool calls beside decoding them",
     "evaluators": "each evaluator by itself, and twice the calls",
-    "instructions": "instructions of the whole way of a trace, by stage, and of a verdict set; the ten costliest functions",
+    "stages": "the whole way of a trace, by stage, beside protobuf's parser alone",
     "growth": "the whole way of a trace, and twice the traces, spans, expectations",
     "buffer": "grouping by trace, and twice the traces",
     "packing": "packing a trace that waits beside marshal alone, for traces that are alike and for lifelike ones",
