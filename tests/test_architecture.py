@@ -62,8 +62,8 @@ PURE_STANDARD_LIBRARY = frozenset({
 # From modules that have some of that too, these names alone.
 PURE_NAMES = frozenset({"sys.getsizeof", "sys.intern", "sys.maxsize"})
 FORBIDDEN_CALLS = frozenset({"__import__", "breakpoint", "compile", "eval", "exec", "input", "open", "print"})
-# Decoding OTLP is what the room is for. The machine's integers are a type for mypyc alone, and never imported when the code runs.
-THIRD_PARTY = {"wire": ("google.protobuf", "google.rpc", "opentelemetry.proto", "mypy_extensions.i64")}
+# Decoding OTLP is what the room is for.
+THIRD_PARTY = {"wire": ("google.protobuf", "google.rpc", "opentelemetry.proto")}
 
 FORBIDDEN_NAMES = frozenset({"common", "helper", "helpers", "misc", "util", "utils"})
 

@@ -17,8 +17,8 @@ from otel_toolcall_eval.wire.any_value import text_of
 from otel_toolcall_eval.wire.attribute_reader import read_all, reader_for
 from otel_toolcall_eval.wire.decoded import DecodedTraces, FaultTally
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, SPANS, MemberBudget, check_protobuf
-from otel_toolcall_eval.wire.schema import parse_down_to_spans, parse_request, parse_resource, parse_scope
-from otel_toolcall_eval.wire.span_factory import COMPILED, Origin, origin_of
+from otel_toolcall_eval.wire.schema import parse_request, parse_resource, parse_scope
+from otel_toolcall_eval.wire.span_factory import Origin, origin_of
 from otel_toolcall_eval.wire.span_reader import SpanReader
 from otel_toolcall_eval.wire.varint import MalformedError
 
@@ -33,14 +33,13 @@ _CACHED_BYTES = 4096
 """A resource or scope is remembered up to this size, so that the requests of one process share one object and decode it once."""
 
 
-def decode_traces(body: bytes, projection: Projection, *, limits: Limits = DEFAULT_LIMITS, scans: bool = COMPILED) -> DecodedTraces:
+def decode_traces(body: bytes, projection: Projection, *, limits: Limits = DEFAULT_LIMITS) -> DecodedTraces:
     """Decode an ``ExportTraceServiceRequest``, or ``TracesData``, which looks the same.
 
     Args:
         body: the encoded request; empty bytes are a request without spans.
         projection: which attributes and events of a span are kept. Resources keep all attributes: criteria may select by any of them.
         limits: bounds on what the request may hold.
-        scans: spans are read by ``SpanReader.scan``, which is the faster way in the compiled core alone; what comes out is the same.
 
     Returns:
         The spans with valid IDs and both times; the others are counted as rejected.
@@ -49,12 +48,12 @@ def decode_traces(body: bytes, projection: Projection, *, limits: Limits = DEFAU
         DecodeError: it is not a trace request.
         TooLargeError: it holds more than the limits.
 
-    Cost: interpreted, 4 to 8 times the time of parsing alone with the generated classes if no attribute is kept, half of it for telling
+    Cost: 4 to 8 times the time of parsing alone with the generated classes if no attribute is kept, half of it for telling
     so; half a microsecond for a short attribute that is kept, one for a long one. Measured by ``tests/bench/bench_wire.py``.
     """
     check_protobuf(body, limits)
     try:
-        request = parse_down_to_spans(body) if scans else parse_request(body)
+        request = parse_request(body)
     except ProtobufDecodeError:
         # The parser's own words name neither place nor cause, so there is nothing to keep of them.
         raise SPANS.refusal(where="request", what="the body is not a trace request in protobuf") from None
@@ -77,7 +76,7 @@ class _Decoder:
         return DecodedTraces.of(self._spans, self._faults)
 
     def block(self, block: ResourceSpansMessage, position: int) -> None:
-        groups: list[tuple[bytes, Sequence[SpanMessage | bytes]]] = [(group.scope, group.spans[:]) for group in block.scope_spans]
+        groups = [(group.scope, group.spans[:]) for group in block.scope_spans]
         number = sum([len(spans) for _, spans in groups]) or 1
         try:
             resource, is_new = _resource_of(block.resource, self._budget)
@@ -87,10 +86,10 @@ class _Decoder:
             where = f"resource_spans[{position}], near span {len(self._spans) + self._faults.total} of the request"
             raise SPANS.refusal(where=where, what="a span, or a resource, scope, attribute, event or status, is not protobuf") from None
 
-    def _spans_of(self, spans: Sequence[SpanMessage | bytes], origin: Origin) -> None:
-        parse, append = self._reader.parse, self._spans.append
+    def _spans_of(self, spans: Sequence[SpanMessage], origin: Origin) -> None:
+        read, append = self._reader.read, self._spans.append
         for span in spans:
-            found = self._reader.read(span, origin) if isinstance(span, bytes) else parse(span, origin)
+            found = read(span, origin)
             if isinstance(found, Span):
                 append(found)
             else:

@@ -70,10 +70,10 @@ class SpanMessage(Protocol):
 
 
 class ScopeSpansMessage(Protocol):
-    """``ScopeSpans``; ``scope`` is an ``InstrumentationScope``, and ``spans`` are encoded if the request was parsed down to its spans."""
+    """``ScopeSpans``; ``scope`` is an ``InstrumentationScope``; ``spans`` are bytes if the request was parsed down to its spans."""
 
     scope: bytes
-    spans: Sequence[SpanMessage] | Sequence[bytes]
+    spans: Sequence[SpanMessage]
 
 
 class ResourceSpansMessage(Protocol):

@@ -7,14 +7,10 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.model.span_draft import SpanDraft
-from otel_toolcall_eval.model.trace import Span
 from otel_toolcall_eval.wire.decoded import SPAN_ID_BYTES, TRACE_ID_BYTES
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64
-
-    from otel_toolcall_eval.model.trace import Attributes, Resource, Scope, SpanEvent, StatusCode, Value
-    from otel_toolcall_eval.wire.patterns import Pattern
+    from otel_toolcall_eval.model.trace import Attributes, Resource, Scope, Span, SpanEvent, StatusCode, Value
 
 NO_ATTRIBUTES: Attributes = {}
 """Shared by all spans of which nothing is kept; nobody may write to it."""
@@ -26,13 +22,8 @@ _DICT_BYTES: Final = tuple(getsizeof({str(key): None for key in range(number)}) 
 """What a dictionary with so many keys takes: looked up in a third of the time of ``getsizeof``."""
 
 text_bytes = str.__sizeof__  # what getsizeof gives for text, in half the time
-_ASCII_BYTES: Final = getsizeof("")
-_REPLACEMENT: Final = "\ufffd"
-COMPILED: Final = hasattr(SpanDraft, "__mypyc_attrs__")
-"""This core was compiled (config/wheel)."""
-
-# Compiled, objects hold their integers themselves.
-_NANOSECONDS_BYTES, _SIZE_BYTES = (0, 0) if COMPILED else (getsizeof(1 << 60), getsizeof(1 << 29))
+_NANOSECONDS_BYTES: Final = getsizeof(1 << 60)
+_SIZE_BYTES: Final = getsizeof(1 << 29)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,30 +49,15 @@ class Kept:
         size_bytes: what values, and keys that the sender made up, take in memory, less the IDs that the span shares with the one before
             it. A short text that a reader remembers is one object for many spans, and counts for the one that it was made for; what
             stands twice under one key, which OTLP forbids, counts twice.
-        remembered_bytes: what of it a reader remembers.
-        pattern: of earlier spans, which these attributes are like.
     """
 
-    __slots__ = ("attributes", "pattern", "remembered_bytes", "size_bytes", "too_deep")
+    __slots__ = ("attributes", "size_bytes", "too_deep")
 
     def __init__(self) -> None:
         """Start with nothing."""
         self.attributes: dict[str, Value] = {}
         self.too_deep = 0
         self.size_bytes = 0
-        self.remembered_bytes = 0
-        self.pattern: Pattern | None = None
-
-    def start_again(self) -> None:
-        """Let go of what is kept, but still bear what a reader remembers of it: at the next time it is not made, and not charged."""
-        self.attributes, self.too_deep, self.size_bytes = {}, 0, self.remembered_bytes
-
-
-def decoded_bytes(text: str, encoded: i64) -> int:
-    """Return what a text takes in memory that was decoded from so many bytes of UTF-8."""
-    # As many characters as bytes are ASCII, at a byte each; or replace what is not UTF-8, at two bytes each. Looking for that costs nothing
-    # in ASCII, and all of it a fifth of asking the text for its size.
-    return _ASCII_BYTES + len(text) if len(text) == encoded and _REPLACEMENT not in text else text_bytes(text)
 
 
 def value_bytes(value: Value) -> int:
@@ -162,26 +138,6 @@ def make_span(  # noqa: PLR0917 - one argument for each field; called once per s
         attributes = NO_ATTRIBUTES
     if events:
         size += getsizeof(events) + sum(map(event_bytes, events))
-    if COMPILED:  # there an object is made at once, and a draft would be a second one
-        return Span(
-            trace_id=trace_id,
-            span_id=span_id,
-            parent_span_id=parent_span_id,
-            name=name,
-            start_unix_ns=start_unix_ns,
-            end_unix_ns=end_unix_ns,
-            flags=flags,
-            kind=kind,
-            status=status,
-            status_message=status_message,
-            attributes=attributes,
-            events=events,
-            dropped_attributes=dropped_attributes,
-            resource=origin.resource,
-            scope=origin.scope,
-            linked=linked,
-            size_bytes=size,
-        )
     span = SpanDraft()
     span.trace_id = trace_id
     span.span_id = span_id

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mypy_extensions import i64
-
 VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
 
 _CONTINUES: Final = 0x80  # the top bit of a byte says that more bytes follow
 _PAYLOAD: Final = 0x7F
 _VARINT_BYTES = 10  # the longest encoding of 64 bits
-_LENGTH_BITS: Final = 35  # of a length in five bytes
 _FIXED_BYTES = {FIXED64: 8, FIXED32: 4}
 
 
@@ -92,20 +89,3 @@ def varint(number: int) -> bytes:
 def field_of(tag: int, content: bytes) -> bytes:
     """Encode a length-delimited field."""
     return varint(tag) + varint(len(content)) + content
-
-
-def content_start(data: bytes, at: i64, stop: i64, tag: i64) -> i64:
-    """Return where the content of a field begins that reaches to ``stop``, if there is one of this tag; else -1."""
-    if at >= stop or data[at] != tag:
-        return -1
-    at += 1
-    length: i64 = 0
-    shift: i64 = 0
-    while at < stop and shift < _LENGTH_BITS:
-        byte: i64 = data[at]
-        at += 1
-        length |= (byte & _PAYLOAD) << shift
-        if byte < _CONTINUES:
-            return at if at + length == stop else -1
-        shift += 7
-    return -1

@@ -7,14 +7,10 @@ import sys
 from dataclasses import FrozenInstanceError, fields
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from otel_toolcall_eval.model.trace import Projection, Resource, Scope, Span, SpanEvent, StatusCode
-from otel_toolcall_eval.wire import span_factory
-from otel_toolcall_eval.wire.any_value import text_of
 from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
-from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, decoded_bytes, kept_of, make_span, origin_of, value_bytes
+from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, kept_of, make_span, origin_of, value_bytes
 from tests.wire.otlp_requests import KEEP, attribute, nested, numbered, request_of
 
 ORIGIN = origin_of(Resource(attributes={"service.name": "s"}), Scope(name="scope"), spans=1)
@@ -52,19 +48,6 @@ def test_a_made_span_is_a_span_in_every_respect() -> None:
     assert pickle.loads(pickle.dumps(span)) == span == copy.deepcopy(span)  # noqa: S301 - our own bytes
     with pytest.raises(FrozenInstanceError):
         span.name = "other"  # type: ignore[misc]
-
-
-def test_a_span_that_is_made_at_once_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    drafted = made()
-    monkeypatch.setattr(span_factory, "COMPILED", True)
-    assert made() == drafted
-    assert made().size_bytes == drafted.size_bytes
-
-
-@given(st.binary(max_size=40) | st.text(max_size=40).map(str.encode) | st.text("aé\ufffd", max_size=5).map(str.encode))
-def test_a_decoded_text_takes_what_it_takes(encoded: bytes) -> None:
-    text = text_of(encoded)
-    assert decoded_bytes(text, len(encoded)) == sys.getsizeof(text)
 
 
 def deep_size(thing: object, seen: set[int]) -> int:
