@@ -40,9 +40,6 @@ INPUT_ATTRIBUTES = (
 )
 """Where an agent's own input stands, in the order in which they are tried."""
 
-_NAMED: Final = Reach.NAMED  # each takes two look-ups wherever it is named, for every trace and criteria set
-_UNNAMED: Final = Reach.UNNAMED
-_FALLBACK: Final = Reach.FALLBACK
 _HOLDING_INPUT: Final = frozenset(INPUT_ATTRIBUTES)
 
 
@@ -133,7 +130,7 @@ class Binder:
             chosen = [
                 criteria_set
                 for criteria_set in self._sets
-                if criteria_set.selector.reach is _FALLBACK and _conditions_hold(criteria_set.selector, facts)
+                if criteria_set.selector.reach is Reach.FALLBACK and _conditions_hold(criteria_set.selector, facts)
             ]
         if len(chosen) > 1 or bound.sets:  # code may bind what is loaded, too
             chosen = list({(known.name, known.version): known for known in (*chosen, *bound.sets)}.values())
@@ -208,7 +205,7 @@ def _applies(criteria_set: CriteriaSet, facts: _Facts) -> bool:
     if criteria_set.name in facts.names or not facts.names.isdisjoint(criteria_set.aliases):
         return True
     reach = criteria_set.selector.reach
-    if reach is _NAMED or reach is _FALLBACK or (reach is _UNNAMED and facts.named):
+    if reach is Reach.NAMED or reach is Reach.FALLBACK or (reach is Reach.UNNAMED and facts.named):
         return False
     return _conditions_hold(criteria_set.selector, facts)
 

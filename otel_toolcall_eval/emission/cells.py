@@ -1,4 +1,4 @@
-"""The cells of the aggregator: what is added to whenever something is recorded. Apart from it, since the compiled wheel compiles them."""
+"""The cells of the aggregator: what is added to whenever something is recorded."""
 
 from __future__ import annotations
 

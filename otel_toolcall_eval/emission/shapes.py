@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from otel_toolcall_eval.model.score import Completeness, Label
 
@@ -14,10 +14,6 @@ if TYPE_CHECKING:
 Shape: TypeAlias = "tuple[str | int | None, ...]"
 """Where it is equal, and the outcomes whose identity stands in it are the same, the same is recorded."""
 
-# Spared two look-ups each in the pure form.
-_PASS: Final = Label.PASS
-_COMPLETE: Final = Completeness.COMPLETE
-
 
 def outcomes_if_met(verdict: Verdict) -> Sequence[ExpectationOutcome] | None:
     """Return a verdict's outcomes if all expectations are met and nothing casts doubt on that; None if not, or if there are none.
@@ -25,9 +21,9 @@ def outcomes_if_met(verdict: Verdict) -> Sequence[ExpectationOutcome] | None:
     Those of criteria that are met are the same object for all traces, and not only equal.
     """
     score = verdict.score
-    if score is None or score.value < 1.0 or verdict.label is not _PASS:
+    if score is None or score.value < 1.0 or verdict.label is not Label.PASS:
         return None
-    if verdict.completeness is not _COMPLETE or verdict.doubts or verdict.failure is not None:
+    if verdict.completeness is not Completeness.COMPLETE or verdict.doubts or verdict.failure is not None:
         return None
     return score.outcomes or None
 

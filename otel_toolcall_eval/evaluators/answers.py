@@ -32,7 +32,6 @@ CONTENT: Final = "content"
 NOTHING: Final = None
 """The token of an output that was not recorded because there was none. Text tokens are text, value tokens tuples of one."""
 
-_FULL: Final = ContentState.FULL  # spared two look-ups wherever it is named
 _QUOTED: Final = re.compile(r"""\s*[uUrR]?["']""")
 _NOT_FINITE: Final = {"nan": ("NaN", "nan"), "inf": ("inf",), "-inf": ("-inf",)}  # spellings that can't be read back as the value
 
@@ -57,7 +56,7 @@ def plainly_answers(expected: Json, wanted: Json, content: Content) -> bool:
         wanted: what it spells if it is text that spells anything; else the same.
         content: what was recorded.
     """
-    if content.state is not _FULL or content.nothing:
+    if content.state is not ContentState.FULL or content.nothing:
         return False
     if isinstance(expected, str) and expected == content.text:
         return True

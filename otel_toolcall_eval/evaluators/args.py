@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation
     from otel_toolcall_eval.model.tool_call import CallLog, ToolCall
 
-_FULL: Final = ContentState.FULL  # spared two look-ups wherever it is named
 _MAX_NAMED: Final = 8  # arguments
 
 
@@ -189,7 +188,7 @@ def _members(content: Content) -> Mapping[str, Json] | None:
     if content.nothing:
         return {}
     value = content.value
-    if content.state is _FULL and (type(value) is dict or isinstance(value, Mapping)):  # dict first: see ``offered``
+    if content.state is ContentState.FULL and (type(value) is dict or isinstance(value, Mapping)):  # dict first: see ``offered``
         return value  # type: ignore[return-value]  # a key that is no text equals none that is expected
     return None
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 MAX_NOTED: Final = 50_000
 """Calls times names up to which another order of overlapping calls is looked for, only to say that there is one: 20 ms."""
 
-_ANY: Final = Parallel.ANY  # spared two look-ups wherever it is named
 _MAX_TOLD: Final = 5  # names that the explanation lists
 
 
@@ -182,12 +181,12 @@ class OrderEvaluator:
         plan = self._plans.of(criteria)
         calls = log.calls
         total = len(criteria.expected)
-        if criteria.parallel is not _ANY and _as_expected(criteria.expected, log):
+        if criteria.parallel is not Parallel.ANY and _as_expected(criteria.expected, log):
             justification = OrderJustification(criteria=criteria, calls=calls, fits=(), pairs=plan.pairs, outcomes=plan.matched)
             lowest = 0.0 if log.open_ended and criteria.strict else 1.0
             return Score(value=1.0, lowest=lowest, highest=1.0, justification=justification, outcomes=plan.matched)
         fits = [_fit(plan.names, call) for call in calls]
-        in_runs = criteria.parallel is _ANY and any(call.parallel_group is not None for call in calls)
+        in_runs = criteria.parallel is Parallel.ANY and any(call.parallel_group is not None for call in calls)
         pairs = _best_pairs(calls, fits, total) if in_runs else align(fits, total)
         value = lowest = highest = _share(pairs, len(calls), criteria)
         if log.open_ended and criteria.strict:
@@ -221,10 +220,7 @@ def _as_expected(expected: Sequence[str], log: CallLog) -> bool:
     """
     if len(log.calls) != len(expected) or log.clocks:
         return False
-    for place, call in enumerate(log.calls):  # noqa: SIM110 - a generator takes three times as long once it is compiled
-        if call.name != expected[place]:
-            return False
-    return True
+    return all(call.name == name for call, name in zip(log.calls, expected, strict=True))
 
 
 def _bounds_without_order(log: CallLog, criteria: OrderCriteria, fits: Sequence[int], bounds: tuple[float, float]) -> tuple[float, float]:

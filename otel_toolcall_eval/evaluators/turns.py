@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.criteria import Matching
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.evaluators.pairing import Wanted
     from otel_toolcall_eval.model.tool_call import CallLog, ToolCall
-
-_POSITIONAL: Final = Matching.POSITIONAL  # a member of an enumeration takes two look-ups wherever it is named, also once it is compiled
 
 
 def in_turn(wanted: Wanted, log: CallLog, matching: Matching) -> list[ToolCall] | None:
@@ -23,7 +21,7 @@ def in_turn(wanted: Wanted, log: CallLog, matching: Matching) -> list[ToolCall] 
         None if there is no call for one of them, or ``pair`` may choose others all the same: expectations have IDs, calls answer to two
         of the names, or missing calls would push those that are there to other places.
     """
-    if wanted.call_ids is not None or not wanted.tools or (log.open_ended and matching is _POSITIONAL):
+    if wanted.call_ids is not None or not wanted.tools or (log.open_ended and matching is Matching.POSITIONAL):
         return None
     if _one_by_one(wanted, log):
         return list(log.calls)
@@ -43,12 +41,10 @@ def in_turn(wanted: Wanted, log: CallLog, matching: Matching) -> list[ToolCall] 
 
 def _one_by_one(wanted: Wanted, log: CallLog) -> bool:
     """Tell whether the calls are just those that are expected, in the same order, and by their own names: the simplest case of all."""
-    if len(log.calls) != len(wanted.tools):
-        return False
-    for position, call in enumerate(log.calls):  # noqa: SIM110 - a generator takes three times as long once it is compiled
-        if call.name != wanted.tools[position] or call.aliases:
-            return False
-    return True
+    calls = log.calls
+    return len(calls) == len(wanted.tools) and all(
+        call.name == tool and not call.aliases for call, tool in zip(calls, wanted.tools, strict=True)
+    )
 
 
 def _shared(wanted: Wanted, by_name: dict[str, list[int]]) -> bool:

@@ -33,11 +33,6 @@ REDACTION_MARKS: Final = frozenset({"__REDACTED__", "<REDACTED>", "[REDACTED]"})
 """Texts that stand for a hidden value whoever wrote them."""
 
 _CUT_MARK: Final = re.compile(r"(?:\.\.\.|\u2026)? ?\[(?:TRUNCATED|truncated)[^\[\]\n]{0,80}\]\s*+\Z")
-# Members that every payload is asked about: named in one place, they are spared two look-ups wherever they are used.
-_FULL: Final = ContentState.FULL
-_ONCE: Final = Decode.ONCE
-_TEXT: Final = Decode.TEXT
-_AUTO: Final = Decode.AUTO
 _ABSENT: Final = Content(state=ContentState.ABSENT)
 
 
@@ -69,18 +64,18 @@ def plain(value: Value, depth: int = 0) -> Json:
 def decode_arguments(found: Found | None, *, nothing_means_empty: bool = False) -> Decoded:
     """Decode arguments: an object, or a state that says why there is none."""
     if found is None:
-        empty = Content(state=_FULL, value={}, nothing=True)
+        empty = Content(state=ContentState.FULL, value={}, nothing=True)
         return Decoded(content=empty if nothing_means_empty else _ABSENT)
     value = found.value
     text = value if isinstance(value, str) else None
     if value is None or (text is not None and _says_nothing(text, found.dialect)):
-        return Decoded(content=Content(state=_FULL, value={}, text=text, nothing=True))
+        return Decoded(content=Content(state=ContentState.FULL, value={}, text=text, nothing=True))
     decoded = _decode(found)
     content = decoded.content
-    if content.state is not _FULL or type(content.value) is dict or isinstance(content.value, Mapping):  # an abstract class takes long
+    if content.state is not ContentState.FULL or isinstance(content.value, Mapping):
         return decoded
     if content.value is None:
-        return Decoded(content=Content(state=_FULL, value={}, text=text, nothing=True), said=decoded.said)
+        return Decoded(content=Content(state=ContentState.FULL, value={}, text=text, nothing=True), said=decoded.said)
     return Decoded(content=Content(state=ContentState.UNPARSED, text=text), said=decoded.said)
 
 
@@ -92,7 +87,7 @@ def _says_nothing(text: str, dialect: Dialect) -> bool:
 def decode_output(found: Found | None, *, nothing_means_empty: bool = False) -> Decoded:
     """Decode an output: any value; text that is nothing else stands for itself."""
     if found is None:
-        return Decoded(content=Content(state=_FULL, nothing=True) if nothing_means_empty else _ABSENT)
+        return Decoded(content=Content(state=ContentState.FULL, nothing=True) if nothing_means_empty else _ABSENT)
     return _decode(found)
 
 
@@ -117,14 +112,14 @@ def _decode(found: Found) -> Decoded:
         return Decoded(content=Content(state=ContentState.UNPARSED))
     if text is not None and isinstance(read, str) and _may_be_cut(text, source.decode) and read_cut(text) is not None:
         return Decoded(content=_cut(text, text, source))
-    if source.decode is _ONCE:
-        return Decoded(content=Content(state=_FULL, value=read, text=text))
+    if source.decode is Decode.ONCE:
+        return Decoded(content=Content(state=ContentState.FULL, value=read, text=text))
     return _unwrapped(found, read, text)
 
 
 def _may_be_cut(text: str, decode: Decode) -> bool:
     """Tell whether text that can't be read may be what a limit left of a value."""
-    return decode is not _TEXT and (decode is not _ONCE or len(text) >= MIN_CUT_LENGTH)
+    return decode is not Decode.TEXT and (decode is not Decode.ONCE or len(text) >= MIN_CUT_LENGTH)
 
 
 def _marked(found: Found, text: str | None) -> Content | None:
@@ -155,23 +150,23 @@ def _unwrapped(found: Found, read: Json, text: str | None) -> Decoded:
             return Decoded(content=_ABSENT)
         if isinstance(read, str):
             text = read
-            read = read_as(read, _AUTO)
+            read = read_as(read, Decode.AUTO)
         else:
             text = None
     if source.refuse_schema and looks_like_schema(read):
         return Decoded(content=_ABSENT)
     if source.wrap_as:
-        return Decoded(content=Content(state=_FULL, value={source.wrap_as: read}, text=text))
+        return Decoded(content=Content(state=ContentState.FULL, value={source.wrap_as: read}, text=text))
     value, said = unwrap(read, source.unwrap, () if found.names is None else parameter_names(found.names))
     if isinstance(value, str) and is_hidden(value, found.dialect):
         return Decoded(content=Content(state=ContentState.REDACTED, text=text), said=said)
     if not said:
-        return Decoded(content=Content(state=_FULL, value=value, text=text))
+        return Decoded(content=Content(state=ContentState.FULL, value=value, text=text))
     if isinstance(value, str):
         text = value
     positional = next((one.positional for one in said if one.positional), ())
     names_from = source.names_from if any(one.named for one in said) else None
-    content = Content(state=_FULL, value=value, text=text, positional=positional, names_from=names_from)
+    content = Content(state=ContentState.FULL, value=value, text=text, positional=positional, names_from=names_from)
     return Decoded(content=content, said=said)
 
 
@@ -207,9 +202,9 @@ def _cut_at(cut: CutObject, source: Source) -> Mapping[str, Json]:
 
 def read_as(text: str, decode: Decode) -> Json:
     """Read text by a rule; text that is nothing else stands for itself."""
-    if decode is _TEXT:
+    if decode is Decode.TEXT:
         return text
-    if decode is not _AUTO:
+    if decode is not Decode.AUTO:
         try:
             return read_text(text)
         except UnreadableTextError:
@@ -248,7 +243,7 @@ def unwrap(value: Json, shapes: Sequence[str], names: Sequence[str] = ()) -> tup
         unwrapped = SHAPES[shape](value, names)
         if unwrapped is not None:
             said.append(unwrapped)
-            value = read_as(unwrapped.value, _AUTO) if isinstance(unwrapped.value, str) else unwrapped.value
+            value = read_as(unwrapped.value, Decode.AUTO) if isinstance(unwrapped.value, str) else unwrapped.value
     return value, tuple(said)
 
 

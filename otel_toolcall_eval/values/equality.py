@@ -116,7 +116,7 @@ def _same_items(left: list[object], right: list[object], depth: int) -> bool:
     """Tell whether two lists are equal whose items may have ``depth`` levels."""
     if len(left) != len(right):
         return False
-    for place, item in enumerate(left):  # noqa: SIM110 - a generator takes three times as long once it is compiled
+    for place, item in enumerate(left):  # noqa: SIM110 - a generator would be one more frame at each level
         if not _same(item, right[place], depth):
             return False
     return True
