@@ -12,12 +12,11 @@ changes.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.extraction.conversations import tells_conversation
-from otel_toolcall_eval.extraction.dialect import Dialect, Operator, Role, Subject, tests_within
-from otel_toolcall_eval.extraction.layouts import MAX_NAME_CHARS, MAX_NAMES, Layout, Likeness, Mark
+from otel_toolcall_eval.extraction.dialect import Dialect, Operator, Role, Subject, Test, tests_within
 from otel_toolcall_eval.extraction.matching import DialectIndex, fulfils, present, spelled
 from otel_toolcall_eval.extraction.plans import Plan
 
@@ -110,6 +109,43 @@ def _supersedes(one: Dialect, other: Dialect) -> bool:
     return one is not other and not one.supersedes.isdisjoint((other.name, other.family))
 
 
+@dataclass(slots=True, kw_only=True)
+class Layout:
+    """Spans with the same attributes in the same order.
+
+    Attributes:
+        compared: attributes of which the value matters, each with the texts that tests want.
+        present: attributes of which it only matters that they are there.
+        begun: attributes of which it matters how they begin, each with the prefixes of a test.
+        asides: tests whose outcome is found out for each span.
+        marks: by the rest of the look.
+    """
+
+    compared: tuple[tuple[str, frozenset[str]], ...]
+    present: tuple[str, ...]
+    begun: tuple[tuple[str, tuple[str, ...]], ...]
+    asides: tuple[Test, ...]
+    marks: dict[Hashable, Mark] = field(default_factory=dict)
+
+
+class Mark:
+    """What is noted on spans of one look: their reading, and who found it.
+
+    A span may wait for long after its look was forgotten: then the reading is None, so that readings are bounded whatever spans there are.
+    """
+
+    __slots__ = ("looks", "reading")
+
+    def __init__(self, looks: Looks, reading: Reading) -> None:
+        """Take what is noted."""
+        self.looks = looks
+        self.reading: Reading | None = reading
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """Let a span that is copied, or sent to another process, take no note along."""
+        return type(None), ()
+
+
 class Looks:
     """Finds the reading of a span.
 
@@ -142,7 +178,6 @@ class Looks:
         )
         self._layouts: dict[tuple[str, ...], Layout] = {}
         self._marks: list[Mark] = []
-        self._last: dict[str, Mark] = {}  # by name of the span; marks of ``_marks`` alone
         self.remembered = 0
 
     def reading(self, span: Span) -> Reading:
@@ -156,12 +191,6 @@ class Looks:
 
     def _found(self, span: Span) -> Reading:
         """Return the reading of a span that was not asked for before, or whose look was forgotten."""
-        last = self._last.get(span.name)
-        if last is not None:
-            likeness, reading = last.likeness, last.reading  # asked once, as above
-            if likeness is not None and reading is not None and likeness.has(span):
-                object.__setattr__(span, "look", last)
-                return reading
         keys = tuple(span.attributes)
         layout = self._layouts.get(keys) or self._laid_out(keys)
         look = None if layout is None or len(span.scope.name) > MAX_SCOPE_CHARS else self._look(span, layout)
@@ -169,20 +198,12 @@ class Looks:
             return self._read(span)
         mark = layout.marks.get(look)
         if mark is None:
-            mark = Mark(self, self._read(span), Likeness.of(layout, span))
+            mark = Mark(self, self._read(span))
             self._remember_one_more()
             layout.marks[look] = mark
             self._marks.append(mark)
-        self._note_last(span.name, mark)
         object.__setattr__(span, "look", mark)
         return mark.reading or self._read(span)
-
-    def _note_last(self, name: str, mark: Mark) -> None:
-        """Compare the next span of this name with spans of this mark first."""
-        if mark.likeness is not None and len(name) <= MAX_NAME_CHARS:
-            if len(self._last) >= MAX_NAMES and name not in self._last:
-                self._last.clear()  # somebody sends made-up names
-            self._last[name] = mark
 
     def _look(self, span: Span, layout: Layout) -> Hashable | None:
         """Return what tells a span from others of its layout; None if that is more than should be remembered."""
@@ -214,9 +235,8 @@ class Looks:
     def _remember_one_more(self) -> None:
         if self.remembered >= MAX_LOOKS:
             self._layouts.clear()
-            self._last.clear()
             for mark in self._marks:
-                mark.forget()
+                mark.reading = None
             self._marks.clear()
             self.remembered = 0
         self.remembered += 1
@@ -231,7 +251,6 @@ class Looks:
         self._remember_one_more()
         asked = [key for key in keys if key in self._asked_for]
         layout = self._layouts[keys] = Layout(
-            list(keys),
             compared=tuple((key, frozenset(self._compared[key])) for key in asked if key in self._compared),
             present=tuple(key for key in asked if key not in self._compared),
             begun=tuple((test.key, test.values) for test in self._begun if test.key in keys),

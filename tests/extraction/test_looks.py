@@ -7,6 +7,7 @@ import pickle
 import re
 from dataclasses import replace
 from itertools import permutations
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -19,13 +20,13 @@ from otel_toolcall_eval.extraction.dialect import Dialect, Match, Operator, Role
 from otel_toolcall_eval.extraction.looks import Looks, Reading
 from otel_toolcall_eval.extraction.matching import holds
 from otel_toolcall_eval.extraction.projecting import projection_of
+from otel_toolcall_eval.model.trace import Span
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.extraction.spans import make
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.model.trace import Span
 
 BUILT_IN = default_extractor().dialects
 
@@ -57,6 +58,7 @@ ODD = (
 )
 ALL = (*ODD, *BUILT_IN)
 ASKED_FOR = "final_result"
+TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.arguments": "{}", "gen_ai.agent.name": "a"}
 
 values = st.sampled_from(
     [
@@ -238,3 +240,68 @@ def test_what_is_too_long_is_read_and_not_remembered(span: Span) -> None:
     assert found.reading(span) == uncached(BUILT_IN, span)
     assert span.look is None
     assert found.remembered <= 1  # at most its attributes' names, where these are ordinary
+
+
+@given(
+    bases=st.lists(spans, min_size=1, max_size=3),
+    changes=st.lists(st.tuples(st.integers(0, 2), st.none() | st.tuples(st.integers(0, 5), keys, values)), max_size=25),
+    dialects=st.sampled_from([ALL, BUILT_IN, ODD]),
+)
+def test_a_reading_never_hangs_on_the_span_before(
+    bases: list[Span], changes: list[tuple[int, tuple[int, str, object] | None]], dialects: tuple[object, ...]
+) -> None:
+    found = Looks(dialects)  # type: ignore[arg-type] # drawn
+    for base, change in changes:
+        span = bases[base % len(bases)]
+        attributes = list(span.attributes.items())
+        if change is not None:
+            place, key, value = change
+            key = attributes[place][0] if place < len(attributes) else key
+            attributes[place : place + 1] = [(key, value)]  # type: ignore[list-item] # drawn
+        events = [(event.name, event.attributes) for event in span.events]
+        resource = {key: str(value) for key, value in span.resource.attributes.items()}
+        again = make(name=span.name, scope=span.scope.name, kind=span.kind, events=events, resource=resource, attributes=dict(attributes))
+        assert found.reading(again) == uncached(dialects, again)  # type: ignore[arg-type] # drawn
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(make(scope="t", attributes=TOOL), id="scope"),
+        pytest.param(make(scope="s", attributes=TOOL, events=[("gen_ai.choice", {})]), id="event"),
+        pytest.param(make(scope="s", attributes=TOOL | {"one.more": "x"}), id="one-more"),
+        pytest.param(make(scope="s", attributes=dict(reversed(TOOL.items()))), id="order"),
+        pytest.param(make(scope="s", attributes=TOOL | {"gen_ai.operation.name": "chat"}), id="value"),
+        pytest.param(make(scope="s", attributes=TOOL | {"gen_ai.operation.name": 1}), id="number"),
+        pytest.param(make(scope="s", attributes=TOOL | {"gen_ai.operation.name": ("execute_tool",)}), id="array"),
+        pytest.param(make(scope="s", attributes=TOOL | {"gen_ai.tool.name": "final_result"}), id="wanted"),
+        pytest.param(make(scope="s", attributes=TOOL | {"gen_ai.tool.name": ""}), id="empty"),
+        pytest.param(make(scope="s", attributes=TOOL | {"gen_ai.tool.name": 7}), id="no-text"),
+        pytest.param(make(scope="s", attributes=TOOL | {"gen_ai.tool.name": "transfer_to_x"}), id="prefix"),
+        pytest.param(make(scope="s", attributes=TOOL | {"gen_ai.agent.name": ""}), id="missing"),
+    ],
+)
+def test_a_span_that_differs_in_what_counts_is_read_anew(changed: Span) -> None:
+    found = Looks(BUILT_IN)
+    found.reading(make(scope="s", attributes=TOOL))
+    assert found.reading(changed) == uncached(BUILT_IN, changed)
+
+
+def test_attributes_need_be_no_dictionary() -> None:
+    found = Looks(BUILT_IN)
+    found.reading(make(attributes=TOOL))
+    fields = {name: getattr(make(), name) for name in ("trace_id", "span_id", "name", "start_unix_ns", "end_unix_ns", "scope")}
+    odd = Span(**fields, attributes=MappingProxyType(TOOL))
+    assert found.reading(odd) == uncached(BUILT_IN, odd)
+
+
+def test_nothing_of_what_was_forgotten_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "MAX_LOOKS", 4)
+    found = Looks(BUILT_IN)
+    waiting = []
+    for number in range(40):
+        span = make(name=f"n{number}", scope=f"made up {number}", attributes=TOOL)
+        found.reading(span)
+        waiting.append(span)
+    remembered = [span for span in waiting if getattr(span.look, "reading", None) is not None]
+    assert 0 < len(remembered) <= 4
