@@ -16,14 +16,13 @@ import marshal
 from sys import getsizeof
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from otel_toolcall_eval.model.span_draft import SpanDraft
-from otel_toolcall_eval.model.trace import STATUS_CODES, Resource, Scope, SpanEvent
+from otel_toolcall_eval.model.trace import STATUS_CODES, Resource, Scope, Span, SpanEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from otel_toolcall_eval.assembly.compressing import Compressors
-    from otel_toolcall_eval.model.trace import Attributes, Span
+    from otel_toolcall_eval.model.trace import Attributes
 
 _KIND_CHARS = 200  # of a service's name, which may be megabytes and is kept
 
@@ -95,31 +94,43 @@ def _row(span: Span, resource: int, scope: int) -> _Row:
 
 
 def _span(trace_id: bytes, row: _Row, shared: Sequence[Resource | Scope]) -> Span:
-    span = SpanDraft()
-    span.trace_id = trace_id
     (
-        span.span_id,
-        span.parent_span_id,
-        span.name,
-        span.start_unix_ns,
-        span.end_unix_ns,
-        span.flags,
-        span.kind,
+        span_id,
+        parent_span_id,
+        name,
+        start_unix_ns,
+        end_unix_ns,
+        flags,
+        kind,
         status,
-        span.status_message,
-        span.attributes,
+        status_message,
+        attributes,
         events,
-        span.dropped_attributes,
+        dropped_attributes,
         resource,
         scope,
-        span.linked,
-        span.size_bytes,
+        linked,
+        size_bytes,
     ) = row
-    span.status = STATUS_CODES[status]
-    span.resource = cast("Resource", shared[resource])
-    span.scope = cast("Scope", shared[scope])
-    span.events = tuple(SpanEvent(name=name, time_unix_ns=time, attributes=members) for name, time, members in events) if events else ()
-    return span.finish()
+    return Span(
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_span_id=parent_span_id,
+        name=name,
+        start_unix_ns=start_unix_ns,
+        end_unix_ns=end_unix_ns,
+        flags=flags,
+        kind=kind,
+        status=STATUS_CODES[status],
+        status_message=status_message,
+        attributes=attributes,
+        events=tuple([SpanEvent(name=event, time_unix_ns=time, attributes=members) for event, time, members in events]),
+        dropped_attributes=dropped_attributes,
+        resource=cast("Resource", shared[resource]),
+        scope=cast("Scope", shared[scope]),
+        linked=linked,
+        size_bytes=size_bytes,
+    )
 
 
 class SpanWriter:

@@ -17,15 +17,13 @@ from otel_toolcall_eval.extraction.ordering import in_a_row, in_order, parallel_
 from otel_toolcall_eval.extraction.readings import Readings
 from otel_toolcall_eval.extraction.requests import RequestJoiner
 from otel_toolcall_eval.extraction.span_tree import SpanTree
-from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Extraction
-from otel_toolcall_eval.model.tool_call_draft import ToolCallDraft
+from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Extraction, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.extraction.candidate import Candidate
     from otel_toolcall_eval.extraction.looks import Looks
-    from otel_toolcall_eval.model.tool_call import ToolCall
     from otel_toolcall_eval.model.trace import Span
 
 
@@ -135,38 +133,38 @@ def _call(
     """Turn one candidate into a call; ``path`` names the agents above it."""
     span = found.span
     agent = found.own_agent or (path[-1] if path else None)
-    call = ToolCallDraft()
-    call.name = found.name
-    call.aliases = tuple(found.aliases)
-    call.kind = found.kind or CallKind.FUNCTION
-    call.phase = found.phase
-    call.call_id = found.call_id
-    call.arguments = found.arguments
-    call.output = found.output
-    call.status = found.status
-    call.status_from = found.status_from
-    call.error_type = found.error_type
-    call.error_message = found.error_message
-    call.start_unix_ns = found.start_unix_ns
-    call.end_unix_ns = found.end_unix_ns
-    call.duration_known = found.duration_known
-    call.agent = agent
-    call.agent_path = path if agent is None or (path and path[-1] == agent) else (*path, agent)
-    call.parallel_group = group
-    call.attempts = found.attempts
-    call.failed_attempts = found.failed_attempts
-    call.from_cache = found.from_cache
-    call.nested_in = found.nested_in
-    call.trace_id = span.trace_id
-    call.span_id = span.span_id
-    call.parent_span_id = span.parent_span_id
-    call.merged_span_ids = merged
-    call.dialects = tuple(found.dialects)
-    call.evidence = found.evidence
-    call.conversation_id = conversation_id
-    call.event_unix_ns = found.event_unix_ns
-    call.event_duration_ns = found.event_duration_ns
-    return call.finish()
+    return ToolCall(
+        name=found.name,
+        aliases=tuple(found.aliases),
+        kind=found.kind or CallKind.FUNCTION,
+        phase=found.phase,
+        call_id=found.call_id,
+        arguments=found.arguments,
+        output=found.output,
+        status=found.status,
+        status_from=found.status_from,
+        error_type=found.error_type,
+        error_message=found.error_message,
+        start_unix_ns=found.start_unix_ns,
+        end_unix_ns=found.end_unix_ns,
+        duration_known=found.duration_known,
+        agent=agent,
+        agent_path=path if agent is None or (path and path[-1] == agent) else (*path, agent),
+        parallel_group=group,
+        attempts=found.attempts,
+        failed_attempts=found.failed_attempts,
+        from_cache=found.from_cache,
+        nested_in=found.nested_in,
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        parent_span_id=span.parent_span_id,
+        merged_span_ids=merged,
+        dialects=tuple(found.dialects),
+        evidence=found.evidence,
+        conversation_id=conversation_id,
+        event_unix_ns=found.event_unix_ns,
+        event_duration_ns=found.event_duration_ns,
+    )
 
 
 def _provenance(call: Candidate, tree: SpanTree) -> tuple[bytes, ...]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from otel_toolcall_eval.model.span_draft import SpanDraft
-from otel_toolcall_eval.model.trace import FLAG_PARENT_IS_REMOTE, FLAG_PARENT_LOCALITY_KNOWN, Resource, Scope, SpanEvent, StatusCode
+from otel_toolcall_eval.model.trace import FLAG_PARENT_IS_REMOTE, FLAG_PARENT_LOCALITY_KNOWN, Resource, Scope, Span, SpanEvent, StatusCode
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource as SdkResource
     from opentelemetry.sdk.trace import Event, ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-    from otel_toolcall_eval.model.trace import Projection, Span, Value
+    from otel_toolcall_eval.model.trace import Projection, Value
 
 SPAN_BYTES = 700
 """What a kept span takes beside its text: the record, its IDs, its times, the dict (measured with tracemalloc)."""
@@ -57,25 +56,25 @@ class SpanConverter:
         events, links = span.events if projection.event_names else (), span.links
         # The SDK takes any name and any number for a time, and hands them on.
         start = int(span.start_time or 0)
-        found = SpanDraft()
-        found.trace_id = context.trace_id.to_bytes(16, "big") if context else bytes(16)
-        found.span_id = context.span_id.to_bytes(8, "big") if context else position.to_bytes(8, "big")
-        found.parent_span_id = parent.span_id.to_bytes(8, "big") if parent else None
-        found.name = str(span.name)
-        found.start_unix_ns = start
-        found.end_unix_ns = start if span.end_time is None else int(span.end_time)
-        found.flags = FLAG_PARENT_LOCALITY_KNOWN | (FLAG_PARENT_IS_REMOTE if parent is not None and parent.is_remote else 0)
-        found.kind = span.kind.value + 1  # OTLP numbers kinds from 1; the SDK, from 0
-        found.status = _STATUSES[span.status.status_code.value]
-        found.status_message = span.status.description or ""
-        found.attributes = attributes
-        found.events = tuple(_event(event) for event in events if event.name in projection.event_names) if events else ()
-        found.dropped_attributes = span.dropped_attributes
-        found.resource = self._resource(span.resource)
-        found.scope = self._scope(span.instrumentation_scope)
-        found.linked = bool(links) and context is not None and any(link.context.trace_id != context.trace_id for link in links)
-        found.size_bytes = size
-        return found.finish()
+        return Span(
+            trace_id=context.trace_id.to_bytes(16, "big") if context else bytes(16),
+            span_id=context.span_id.to_bytes(8, "big") if context else position.to_bytes(8, "big"),
+            parent_span_id=parent.span_id.to_bytes(8, "big") if parent else None,
+            name=str(span.name),
+            start_unix_ns=start,
+            end_unix_ns=start if span.end_time is None else int(span.end_time),
+            flags=FLAG_PARENT_LOCALITY_KNOWN | (FLAG_PARENT_IS_REMOTE if parent is not None and parent.is_remote else 0),
+            kind=span.kind.value + 1,  # OTLP numbers kinds from 1; the SDK, from 0
+            status=_STATUSES[span.status.status_code.value],
+            status_message=span.status.description or "",
+            attributes=attributes,
+            events=tuple(_event(event) for event in events if event.name in projection.event_names) if events else (),
+            dropped_attributes=span.dropped_attributes,
+            resource=self._resource(span.resource),
+            scope=self._scope(span.instrumentation_scope),
+            linked=bool(links) and context is not None and any(link.context.trace_id != context.trace_id for link in links),
+            size_bytes=size,
+        )
 
     def _resource(self, resource: SdkResource) -> Resource:
         found = self._resources.get(id(resource))

@@ -12,15 +12,15 @@ import json
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import DecodeError
-from otel_toolcall_eval.model.trace import STATUS_CODES, SpanEvent, StatusCode
+from otel_toolcall_eval.model.trace import STATUS_CODES, Span, SpanEvent, StatusCode
 from otel_toolcall_eval.wire.decoded import DecodedTraces, FaultTally, fault_of, usable_parent
 from otel_toolcall_eval.wire.json_blocks import all_attributes_of, attributes_of, each, in_field, length, resource_of, scope_of
 from otel_toolcall_eval.wire.json_fields import WrongTypeError, as_object, enum_of, id_of, integer_of, list_of, text_of
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, MemberBudget, check_json
-from otel_toolcall_eval.wire.span_factory import Origin, kept_of, make_span, origin_of
+from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, Origin, kept_of, origin_of, span_bytes
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.model.trace import Projection, Span
+    from otel_toolcall_eval.model.trace import Projection
     from otel_toolcall_eval.wire.json_fields import JsonObject
     from otel_toolcall_eval.wire.limits import Limits
 
@@ -127,23 +127,27 @@ class _Decoder:
             return
         kept = kept_of(*attributes_of(fields, self._projection.keeps, self._budget))
         code, message = in_field(fields, "status", _status) if "status" in fields else _NO_STATUS
+        name = text_of(fields, "name")
+        events = self._events(fields) if self._projection.event_names else ()
         self._spans.append(
-            make_span(
-                trace_id,
-                span_id,
-                usable_parent(id_of(fields, "parentSpanId")),
-                text_of(fields, "name"),
-                start,
-                end,
-                integer_of(fields, "flags", low=0, high=_UINT32_MAX),
-                enum_of(fields, "kind", _KINDS),
-                code,
-                message,
-                kept,
-                self._events(fields) if self._projection.event_names else (),
-                integer_of(fields, "droppedAttributesCount", low=0, high=_UINT32_MAX) + kept.too_deep,
-                origin,
-                any(id_of(as_object(link), "traceId") != trace_id for link in list_of(fields, "links")),
+            Span(
+                trace_id=trace_id,
+                span_id=span_id,
+                parent_span_id=usable_parent(id_of(fields, "parentSpanId")),
+                name=name,
+                start_unix_ns=start,
+                end_unix_ns=end,
+                flags=integer_of(fields, "flags", low=0, high=_UINT32_MAX),
+                kind=enum_of(fields, "kind", _KINDS),
+                status=code,
+                status_message=message,
+                attributes=kept.attributes or NO_ATTRIBUTES,
+                events=events,
+                dropped_attributes=integer_of(fields, "droppedAttributesCount", low=0, high=_UINT32_MAX) + kept.too_deep,
+                resource=origin.resource,
+                scope=origin.scope,
+                linked=any(id_of(as_object(link), "traceId") != trace_id for link in list_of(fields, "links")),
+                size_bytes=span_bytes(name, message, kept, events, origin),
             )
         )
 

@@ -1,4 +1,4 @@
-"""Builds spans for both decoders, and estimates what they take in memory."""
+"""What both decoders gather of a span, and what spans take in memory, by estimate."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from sys import getsizeof
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.model.span_draft import SpanDraft
+from otel_toolcall_eval.model.trace import Span
 from otel_toolcall_eval.wire.decoded import SPAN_ID_BYTES, TRACE_ID_BYTES
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.model.trace import Attributes, Resource, Scope, Span, SpanEvent, StatusCode, Value
+    from otel_toolcall_eval.model.trace import Attributes, Resource, Scope, SpanEvent, Value
 
 NO_ATTRIBUTES: Attributes = {}
 """Shared by all spans of which nothing is kept; nobody may write to it."""
@@ -105,59 +105,22 @@ def origin_of(resource: Resource, scope: Scope, *, spans: int, charged: bool = T
     return Origin(resource=resource, scope=scope, share_bytes=-(-(resource_bytes + scope_bytes) // spans))
 
 
-def make_span(  # noqa: PLR0917 - one argument for each field; called once per span, keywords would cost a tenth of the intake
-    trace_id: bytes,
-    span_id: bytes,
-    parent_span_id: bytes | None,
-    name: str,
-    start_unix_ns: int,
-    end_unix_ns: int,
-    flags: int,
-    kind: int,
-    status: StatusCode,
-    status_message: str,
-    kept: Kept,
-    events: tuple[SpanEvent, ...],
-    dropped_attributes: int,
-    origin: Origin,
-    linked: bool = False,  # noqa: FBT001, FBT002 - as all the others
-) -> Span:
-    """Return a span with the estimate of its size.
+def span_bytes(name: str, status_message: str, kept: Kept, events: tuple[SpanEvent, ...], origin: Origin) -> int:
+    """Return what a span takes in memory, by estimate.
 
     The estimate holds the objects that live as long as the span: IDs, times, texts, kept attributes and events, its share of the
     origin. Not counted, because shared: keys that the projection lists (in protobuf), small integers, status codes.
     """
-    attributes: Attributes = kept.attributes
     size = _SPAN_BYTES + text_bytes(name) + origin.share_bytes + kept.size_bytes
     if status_message:
         size += getsizeof(status_message)
-    if attributes:
-        number = len(attributes)
-        size += _DICT_BYTES[number] if number < len(_DICT_BYTES) else getsizeof(attributes)
-    else:
-        attributes = NO_ATTRIBUTES
+    if kept.attributes:
+        number = len(kept.attributes)
+        size += _DICT_BYTES[number] if number < len(_DICT_BYTES) else getsizeof(kept.attributes)
     if events:
         size += getsizeof(events) + sum(map(event_bytes, events))
-    span = SpanDraft()
-    span.trace_id = trace_id
-    span.span_id = span_id
-    span.parent_span_id = parent_span_id
-    span.name = name
-    span.start_unix_ns = start_unix_ns
-    span.end_unix_ns = end_unix_ns
-    span.flags = flags
-    span.kind = kind
-    span.status = status
-    span.status_message = status_message
-    span.attributes = attributes
-    span.events = events
-    span.dropped_attributes = dropped_attributes
-    span.resource = origin.resource
-    span.scope = origin.scope
-    span.linked = linked
-    span.size_bytes = size
-    return span.finish()
+    return size
 
 
 # A span without anything variable: the object, three IDs, two times, its own size.
-_SPAN_BYTES = getsizeof(SpanDraft()) + TRACE_ID_SIZE + 2 * SPAN_ID_SIZE + 2 * _NANOSECONDS_BYTES + _SIZE_BYTES
+_SPAN_BYTES: Final = getsizeof(object.__new__(Span)) + TRACE_ID_SIZE + 2 * SPAN_ID_SIZE + 2 * _NANOSECONDS_BYTES + _SIZE_BYTES

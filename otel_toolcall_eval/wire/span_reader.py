@@ -9,7 +9,7 @@ from otel_toolcall_eval.wire.any_value import text_of
 from otel_toolcall_eval.wire.attribute_reader import read_all
 from otel_toolcall_eval.wire.decoded import SpanFault, fault_of, usable_parent
 from otel_toolcall_eval.wire.schema import parse_event, parse_status
-from otel_toolcall_eval.wire.span_factory import SPAN_ID_SIZE, TRACE_ID_SIZE, Kept, make_span
+from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, SPAN_ID_SIZE, TRACE_ID_SIZE, Kept, span_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,22 +52,27 @@ class SpanReader:
         self._share_ids(trace_id, message.parent_span_id, kept)
         encoded = message.status
         status = _STATUSES.get(encoded) or _status_of(encoded)
-        return make_span(
-            self._trace_id,
-            span_id,
-            usable_parent(self._parent_id),
-            text_of(message.name),
-            start,
-            end,
-            message.flags,
-            message.kind,
-            status[0],
-            status[1],
-            kept,
-            self._events_of(message.events) if self._attributes.event_names else (),
-            message.dropped_attributes_count + kept.too_deep,
-            origin,
-            _leads_elsewhere(message.links, trace_id),
+        name, links = text_of(message.name), message.links
+        events = self._events_of(message.events) if self._attributes.event_names else ()
+        return Span(
+            trace_id=self._trace_id,
+            span_id=span_id,
+            parent_span_id=usable_parent(self._parent_id),
+            name=name,
+            start_unix_ns=start,
+            end_unix_ns=end,
+            flags=message.flags,
+            kind=message.kind,
+            status=status[0],
+            status_message=status[1],
+            attributes=kept.attributes or NO_ATTRIBUTES,
+            events=events,
+            dropped_attributes=message.dropped_attributes_count + kept.too_deep,
+            resource=origin.resource,
+            scope=origin.scope,
+            # An encoded link holds the trace's ID as it is, so it is not decoded.
+            linked=bool(links) and any(trace_id not in link for link in links),
+            size_bytes=span_bytes(name, status[1], kept, events, origin),
         )
 
     def _share_ids(self, trace_id: bytes, parent_id: bytes, kept: Kept) -> None:
@@ -90,11 +95,6 @@ class SpanReader:
                 attributes, _ = read_all(event.attributes, self._budget)
                 events.append(SpanEvent(name=name, time_unix_ns=event.time_unix_nano, attributes=attributes))
         return tuple(events)
-
-
-def _leads_elsewhere(links: Sequence[bytes], trace_id: bytes) -> bool:
-    """Tell whether a link leads to another trace. The encoded link holds the trace's ID as it is, so it is not decoded."""
-    return any(trace_id not in link for link in links)
 
 
 def _status_of(encoded: bytes) -> _Status:

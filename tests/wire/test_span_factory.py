@@ -10,40 +10,15 @@ import pytest
 
 from otel_toolcall_eval.model.trace import Projection, Resource, Scope, Span, SpanEvent, StatusCode
 from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
-from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, kept_of, make_span, origin_of, value_bytes
+from otel_toolcall_eval.wire.span_factory import NO_ATTRIBUTES, value_bytes
 from tests.wire.otlp_requests import KEEP, attribute, nested, numbered, request_of
 
-ORIGIN = origin_of(Resource(attributes={"service.name": "s"}), Scope(name="scope"), spans=1)
-TRACE_ID, SPAN_ID, PARENT_ID = b"t" * 16, b"s" * 8, b"p" * 8
 NUMBERS = itertools.count()
-EVENT = SpanEvent(name="e", time_unix_ns=1)
 
 
-def made() -> Span:
-    return make_span(TRACE_ID, SPAN_ID, PARENT_ID, "n", 1, 2, 3, 4, StatusCode.ERROR, "m", kept_of({"a": 5}, 0), (EVENT,), 6, ORIGIN)
-
-
-def test_a_made_span_is_a_span_in_every_respect() -> None:
-    span = made()
-    assert type(span) is Span
-    assert span == Span(
-        trace_id=TRACE_ID,
-        span_id=SPAN_ID,
-        parent_span_id=PARENT_ID,
-        name="n",
-        start_unix_ns=1,
-        end_unix_ns=2,
-        flags=3,
-        kind=4,
-        status=StatusCode.ERROR,
-        status_message="m",
-        attributes={"a": 5},
-        events=(EVENT,),
-        dropped_attributes=6,
-        resource=ORIGIN.resource,
-        scope=ORIGIN.scope,
-        size_bytes=span.size_bytes,
-    )
+def test_a_decoded_span_is_a_span_in_every_respect() -> None:
+    request = request_of(numbered(1, name="n", flags=3, kind=4))
+    (span,) = decode_traces(request.SerializeToString(), KEEP).spans
     assert all(hasattr(span, field.name) for field in fields(Span))
     assert pickle.loads(pickle.dumps(span)) == span == copy.deepcopy(span)  # noqa: S301 - our own bytes
     with pytest.raises(FrozenInstanceError):
