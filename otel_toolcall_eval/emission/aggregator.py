@@ -1,8 +1,7 @@
 """The sidecar's own aggregation of metrics: cells that are added to under one lock.
 
 The SDK cleans and hashes an attribute set at every call, 11 us each; a verdict set of four evaluators makes some twenty calls, more than
-all the rest of judging it. Here the set is looked up once and a call costs 0.5 us; of what is recorded together time and again (a
-``Bundle``) it is only counted how often, and a reader puts it into the cells. ``collection`` makes of it what exporters take.
+all the rest of judging it. Here the set is looked up once and a call costs 0.5 us. ``collection`` makes of it what exporters take.
 Left out, since the sidecar has no use for them: views, exponential histograms, gauges that are set.
 """
 
@@ -27,13 +26,11 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.emission.cells import AnyCell, State
     from otel_toolcall_eval.emission.instrument import Instrument
     from otel_toolcall_eval.emission.metrics import CountSource
-    from otel_toolcall_eval.emission.recording import Bundle, Cell, Occasion
+    from otel_toolcall_eval.emission.recording import Cell, Occasion
 
 MAX_CELLS: Final = 10_000
 """Attribute sets of one instrument; one more stands for all others. Prometheus copes with so many series of one target, and the names in
 them are bounded one by one besides."""
-
-_MOST_NOTED: Final = 256  # bundles that wait for a reader: 2 ms of work, if there is none for hours
 
 Key: TypeAlias = tuple[tuple[str, str], ...]
 """Attributes, sorted."""
@@ -57,8 +54,6 @@ class Aggregator:
         self._lock = Lock()
         self._cells: dict[str, dict[Key, AnyCell]] = {item.name: {} for item in RECORDED}
         self._overflows: dict[str, AnyCell] = {}
-        self._noted: list[Bundle] = []  # those that are not in the cells yet
-        self._recorded = 0
         self.source: CountSource | None = None
 
     def cell(self, instrument: Instrument, attributes: Mapping[str, str]) -> Cell:
@@ -75,27 +70,10 @@ class Aggregator:
                     found = self._overflows[instrument.name] = self._new(instrument)
             return found
 
-    def record_all(self, values: Sequence[tuple[Cell, float]], bundles: Sequence[Bundle], occasion: Occasion) -> None:
+    def record_all(self, values: Sequence[tuple[Cell, float]], occasion: Occasion) -> None:
         """Record values of our cells, all at one moment for who reads them."""
         with self._lock:
-            self._recorded += 1
-            occasion.order = self._recorded
             add_all(values, occasion)  # type: ignore[arg-type] # ours, as the recorder that made them is
-            if len(self._noted) >= _MOST_NOTED:
-                self._settle()
-            for bundle in bundles:
-                if not bundle.times:
-                    self._noted.append(bundle)
-                bundle.times += 1
-                bundle.occasion = occasion
-
-    def _settle(self) -> None:
-        """Put into the cells what was only noted; under the lock."""
-        for bundle in self._noted:
-            for cell, value in bundle.values:
-                cell.settle(value, bundle.occasion, bundle.times)  # type: ignore[attr-defined] # as above
-            bundle.times, bundle.occasion = 0, None
-        self._noted.clear()
 
     def _new(self, instrument: Instrument) -> AnyCell:
         return Distributed(self._lock, instrument.bounds) if instrument.kind is Kind.HISTOGRAM else Counted(self._lock)
@@ -107,7 +85,6 @@ class Aggregator:
         the other reader, does not show them.
         """
         with self._lock:
-            self._settle()
             found: dict[str, list[tuple[Key | None, State]]] = {
                 name: [(key, cell.state(take_extremes=take_extremes)) for key, cell in cells.items()] for name, cells in self._cells.items()
             }

@@ -28,7 +28,6 @@ from otel_toolcall_eval.emission.attributes import (
 )
 from otel_toolcall_eval.emission.batch import TAKEN_BYTES, Batch
 from otel_toolcall_eval.emission.events import settle
-from otel_toolcall_eval.emission.shapes import outcomes_if_met
 from otel_toolcall_eval.wire.otlp_writing import (
     EVENT_ATTRIBUTE,
     LOG_ATTRIBUTE,
@@ -174,7 +173,7 @@ class BatchedEvents:
 
     def _told(self, report: TraceReport, verdict: Verdict) -> _Told:
         """Return what is told of a verdict; of one that is met, the same as of the one before."""
-        met = outcomes_if_met(verdict)
+        met = verdict.outcomes_if_met
         if met is None or self._says_values:
             return self._written(report, verdict, met)
         key = verdict.criteria, verdict.evaluator, report.trigger, report.revision

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -60,11 +61,6 @@ class Counted:
         if occasion is not None:
             self._exemplar = value, occasion
 
-    def settle(self, value: float, occasion: Occasion | None, times: int) -> None:
-        """Record what was so many times, the last on this occasion; under the lock."""
-        self._value += value * times
-        self._exemplar = _newer(self._exemplar, value, occasion)
-
     def state(self, *, take_extremes: bool) -> State:  # noqa: ARG002 - a counter has none
         """Return what is held; under the lock."""
         return State(total=self._value, exemplars=() if self._exemplar is None else (self._exemplar,))
@@ -92,7 +88,7 @@ class Distributed:
 
     def add(self, value: float, occasion: Occasion | None) -> None:
         """Record; under the lock."""
-        place = self._place(value)
+        place = bisect_left(self._bounds, value)  # an upper bound lies inside its bucket
         self._counts[place] += 1
         self._total += value
         if value < self._low:  # noqa: PLR1730 - a call of min costs more than all the rest here
@@ -102,16 +98,6 @@ class Distributed:
         if occasion is not None:
             self._exemplars[place] = value, occasion
 
-    def settle(self, value: float, occasion: Occasion | None, times: int) -> None:
-        """Record what was so many times, the last on this occasion; under the lock."""
-        place = self._place(value)
-        exemplar = _newer(self._exemplars.get(place), value, occasion)
-        self.add(value, None)
-        self._counts[place] += times - 1
-        self._total += value * (times - 1)
-        if exemplar is not None:
-            self._exemplars[place] = exemplar
-
     def state(self, *, take_extremes: bool) -> State:
         """Return what is held, and begin anew with the least and the greatest value if they are taken; under the lock."""
         exemplars = tuple(self._exemplars.values())
@@ -119,18 +105,6 @@ class Distributed:
         if take_extremes:
             self._low, self._high = _NONE_YET, -_NONE_YET
         return state
-
-    def _place(self, value: float) -> int:
-        """Return the bucket of a value, as ``bisect_left`` would, which compares objects: an upper bound lies inside its bucket."""
-        bounds = self._bounds
-        low, high = 0, len(bounds)
-        while low < high:
-            middle = (low + high) >> 1
-            if bounds[middle] < value:
-                low = middle + 1
-            else:
-                high = middle
-        return low
 
 
 AnyCell: TypeAlias = "Counted | Distributed"
@@ -140,13 +114,3 @@ def add_all(values: Sequence[tuple[AnyCell, float]], occasion: Occasion) -> None
     """Record values of one occasion; under the lock."""
     for cell, value in values:
         cell.add(value, occasion)
-
-
-def _newer(known: tuple[float, Occasion] | None, value: float, occasion: Occasion | None) -> tuple[float, Occasion] | None:
-    """Return the exemplar that is to stand: what was only counted may be older than what was recorded since.
-
-    By the order in which they came, since the clock may be set back.
-    """
-    if occasion is None or (known is not None and known[1].order > occasion.order):
-        return known
-    return value, occasion

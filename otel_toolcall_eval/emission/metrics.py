@@ -16,8 +16,7 @@ from otel_toolcall_eval.emission.deadline import Flusher
 from otel_toolcall_eval.emission.forward_names import FORWARD_DELAY
 from otel_toolcall_eval.emission.judged_services import JudgedServices
 from otel_toolcall_eval.emission.judged_span import maker_of_context
-from otel_toolcall_eval.emission.recording import Bundle, Occasion
-from otel_toolcall_eval.emission.shapes import labels_of, shape_of, shape_of_report
+from otel_toolcall_eval.emission.recording import Occasion
 from otel_toolcall_eval.emission.vocabulary import Vocabulary
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
@@ -27,15 +26,14 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.emission.instrument import Attribute, Instrument
     from otel_toolcall_eval.emission.recording import Cell, Recorder
-    from otel_toolcall_eval.emission.shapes import Labels, Shape
-    from otel_toolcall_eval.model.score import ExpectationOutcome, TraceReport, Verdict
+    from otel_toolcall_eval.model.score import TraceReport, Verdict
 
     CountKey = tuple[str, tuple[tuple[str, str], ...]]
+    Labels = tuple[tuple[str, str, Label], ...]  # of each verdict of a report: criteria, evaluator, label
 
 _EVICTIONS: Final = frozenset({Trigger.EVICTION, Trigger.MEMORY})
 _REMEMBERED_TRACES: Final = 10_000  # about 5 MB; late spans come within a minute or so
 _REMEMBERED_CELLS: Final = 20_000
-_REMEMBERED_VALUES: Final = 40_000  # of bundles; some 100 bytes each
 _UNKNOWN: Final = "unknown"
 _EVALUATOR_FAILED: Final = "evaluator_failed"  # a fault of ours, beside the closed set of Doubt
 
@@ -57,9 +55,7 @@ class CountSource(Protocol):
 class MetricsEmitter:
     """Records reports as metrics. All methods but ``counts``, ``passed_on``, ``flush`` and ``shutdown`` belong to one thread, the worker's.
 
-    Cost: a value in a cell for each score, verdict and expectation, and two for each trace, all in one call; see ``recording``. For a
-    report whose expectations are all met, as most are, it is one look-up, and so it is for each such verdict of another, and for a
-    trace's fate: what it records is what the one before it recorded.
+    Cost: a value in a cell for each score, verdict and expectation, and three for each trace, all in one call; see ``recording``.
     """
 
     def __init__(self, recorder: Recorder, *, judged_span_is_remote: bool = True, flush: Callable[[], object] | None = None) -> None:
@@ -73,11 +69,6 @@ class MetricsEmitter:
         self._recorder = recorder
         self._is_remote = judged_span_is_remote
         self._cells: dict[tuple[str | None, ...], Cell] = {}
-        # With the outcomes beside each, so that their id, which stands in the key, can't be given to others.
-        self._bundles: dict[Shape, tuple[Bundle, Sequence[Sequence[ExpectationOutcome]]]] = {}
-        self._bundled_values = 0
-        self._delays: Cell | None = None  # each trace's, once there is one
-        self._durations: Cell | None = None
         self._vocabularies: dict[tuple[str, bool], Vocabulary] = {}
         self._services = JudgedServices(self._vocabulary(names.SCORE, names.JUDGED_SERVICE))
         self._labels: OrderedDict[bytes, Labels] = OrderedDict()
@@ -87,20 +78,21 @@ class MetricsEmitter:
     def emit(self, report: TraceReport) -> None:
         """Record a report. What an earlier revision of it recorded is not recorded again; see ``toolcall_eval.revisions``."""
         found: list[tuple[Cell, float]] = []
-        bundles: list[Bundle] = []
         service = self._services.name_of(report)
         if report.verdicts:
             self._services.note(report)
         earlier = self._remember(report)
         if report.revision == 0:
-            self._first(report, service, found, bundles)
+            self._trace(report, service, found)
+            for verdict in report.verdicts:
+                self._verdict(report, verdict, service, found)
         else:
             for verdict in report.verdicts:
                 if earlier is not None and (verdict.criteria, verdict.evaluator) not in earlier:
-                    self._verdict(report, verdict, service, found, bundles)
+                    self._verdict(report, verdict, service, found)
                 else:
                     self._revision(verdict, None if earlier is None else earlier[verdict.criteria, verdict.evaluator])
-        self._recorder.record_all(found, bundles, Occasion(maker_of_context(report, is_remote=self._is_remote), time.time_ns()))
+        self._recorder.record_all(found, Occasion(maker_of_context(report, is_remote=self._is_remote), time.time_ns()))
 
     def counts(self) -> Mapping[CountKey, int]:
         """Return ``toolcall_eval.service.info``, for whoever observes. Any thread."""
@@ -124,82 +116,20 @@ class MetricsEmitter:
         A flush here would take all the time that there is if the collector is dead, and leave none for the others.
         """
 
-    def _first(self, report: TraceReport, service: str | None, found: list[tuple[Cell, float]], bundles: list[Bundle]) -> None:
-        """Find what the first report on a trace records: a bundle and durations, if all expectations are met."""
-        key = shape_of_report(report, service)
-        known = None if key is None else self._bundles.get(key)
-        if known is not None:
-            bundles.append(known[0])
-        elif key is not None:
-            values: list[tuple[Cell, float]] = []
-            self._fate(report, service, values)
-            for verdict in report.verdicts:
-                self._values(report, verdict, service, values)
-            found += values
-            self._keep(key, values, [verdict.score.outcomes for verdict in report.verdicts if verdict.score], report.agent, service)
-        else:
-            self._trace(report, service, found, bundles)
-            for verdict in report.verdicts:
-                self._verdict(report, verdict, service, found, bundles)
-        if self._delays is None:
-            self._delays = self._cell(names.DECISION_DELAY)
-        found.append((self._delays, report.decided_after_ns / 1e9))
-        if report.unbound:
-            return
-        if self._durations is None:
-            self._durations = self._cell(names.EVALUATION_DURATION)
-        found.append((self._durations, report.evaluation_seconds))
-
-    def _trace(self, report: TraceReport, service: str | None, found: list[tuple[Cell, float]], bundles: list[Bundle]) -> None:
-        """Find what a trace records, whatever its verdicts are."""
-        fate, unbound = (report.trigger, report.completeness), report.unbound
-        key = (*fate, service) if unbound else fate
-        known = self._bundles.get(key)
-        if known is None:
-            values: list[tuple[Cell, float]] = []
-            self._fate(report, service, values)
-            found += values
-            self._keep(key, values, (), service if unbound else None)
-        else:
-            bundles.append(known[0])
-
-    def _fate(self, report: TraceReport, service: str | None, found: list[tuple[Cell, float]]) -> None:
-        """Find what a trace records of its fate, value by value."""
+    def _trace(self, report: TraceReport, service: str | None, found: list[tuple[Cell, float]]) -> None:
+        """Find what the first report on a trace records, whatever its verdicts are."""
         fate = report.trigger, report.completeness
         found.append((self._cell(names.TRACES_DECIDED, *fate), 1.0))
         if report.trigger in _EVICTIONS:
             found.append((self._cell(names.TRACES_EVICTED, *fate), 1))
         if report.unbound:
             found.append((self._cell(names.TRACES_UNBOUND, *fate, service), 1))
+        found.append((self._cell(names.DECISION_DELAY), report.decided_after_ns / 1e9))
+        if not report.unbound:
+            found.append((self._cell(names.EVALUATION_DURATION), report.evaluation_seconds))
 
-    def _verdict(
-        self, report: TraceReport, verdict: Verdict, service: str | None, found: list[tuple[Cell, float]], bundles: list[Bundle]
-    ) -> None:
-        """Find what a verdict records: a bundle, if all expectations are met, or values one by one."""
-        key = shape_of(report, verdict, service)
-        known = None if key is None else self._bundles.get(key)
-        if known is not None:
-            bundles.append(known[0])
-            return
-        begun = len(found)
-        self._values(report, verdict, service, found)
-        if key is not None and verdict.score is not None:
-            self._keep(key, found[begun:], [verdict.score.outcomes], report.agent, service)
-
-    def _keep(
-        self, key: Shape, values: list[tuple[Cell, float]], outcomes: Sequence[Sequence[ExpectationOutcome]], *told: str | None
-    ) -> None:
-        """Keep values for the next that records the same, unless a name in them that spans told is too long to be kept."""
-        if not all(map(_is_kept, told)):
-            return
-        if self._bundled_values + len(values) > _REMEMBERED_VALUES:
-            self._bundles.clear()  # the recorder keeps those that it needs
-            self._bundled_values = 0
-        self._bundles[key] = Bundle(values), outcomes
-        self._bundled_values += len(values)
-
-    def _values(self, report: TraceReport, verdict: Verdict, service: str | None, found: list[tuple[Cell, float]]) -> None:
-        """Find what a verdict records, value by value."""
+    def _verdict(self, report: TraceReport, verdict: Verdict, service: str | None, found: list[tuple[Cell, float]]) -> None:
+        """Find what a verdict records."""
         name, label, criteria = verdict.evaluator, verdict.label, verdict.criteria
         found.append((self._cell(names.EVALUATIONS, name, label, criteria, report.trigger, verdict.completeness, service), 1))
         if label is Label.INCONCLUSIVE:
@@ -225,7 +155,7 @@ class MetricsEmitter:
             return None
         key = span.trace_id + span.span_id
         earlier = self._labels.pop(key, None) if report.revision else None
-        labels = labels_of(report)
+        labels = tuple([(verdict.criteria, verdict.evaluator, verdict.label) for verdict in report.verdicts])
         # Traces that are judged alike share the tuples of one of them: most fall like the one before.
         self._labels[key] = self._last_labels = self._last_labels if labels == self._last_labels else labels
         if len(self._labels) > _REMEMBERED_TRACES:

@@ -31,18 +31,13 @@ OBSERVED: Final = (*names.OBSERVED, *FORWARD_OBSERVED, *OPERATION_OBSERVED)
 
 
 class Occasion:
-    """The span that something is recorded for, and the time: what an exemplar leads to.
+    """The span that something is recorded for, and the time: what an exemplar leads to."""
 
-    Attributes:
-        order: of those of one recorder a later one has a greater number; the recorder's alone.
-    """
-
-    __slots__ = ("_context", "_make", "_span", "order", "unix_ns")
+    __slots__ = ("_context", "_make", "_span", "unix_ns")
 
     def __init__(self, make: Callable[[], SpanContext], unix_ns: int) -> None:
         """Keep what makes the judged span's context (one that is not valid makes no exemplar), and the time of the verdict."""
         self.unix_ns = unix_ns
-        self.order = 0
         self._make = make
         self._span: SpanContext | None = None
         self._context: Context | None = None
@@ -70,28 +65,11 @@ class Cell(Protocol):
         ...
 
 
-class Bundle:
-    """Values of cells that are recorded together time and again, as those of a verdict that passes.
-
-    Attributes:
-        values: of cells of one recorder.
-        times: how often they were recorded and are not in the cells yet. The recorder's alone, as is ``occasion``, the last of these.
-    """
-
-    __slots__ = ("occasion", "times", "values")
-
-    def __init__(self, values: Sequence[tuple[Cell, float]]) -> None:
-        """Not recorded yet."""
-        self.values = values
-        self.times = 0
-        self.occasion: Occasion | None = None
-
-
 class Recorder(Protocol):
     """Has the cells."""
 
-    def record_all(self, values: Sequence[tuple[Cell, float]], bundles: Sequence[Bundle], occasion: Occasion) -> None:
-        """Record values of its cells, and bundles of such, that belong together. Any thread."""
+    def record_all(self, values: Sequence[tuple[Cell, float]], occasion: Occasion) -> None:
+        """Record values of its cells that belong together. Any thread."""
         ...
 
     def cell(self, instrument: Instrument, attributes: Mapping[str, str]) -> Cell:
@@ -114,11 +92,10 @@ class SdkRecorder:
             return _CounterCell(self._counters[instrument.name], attributes)
         return _HistogramCell(self._histograms[instrument.name], attributes)
 
-    def record_all(self, values: Sequence[tuple[Cell, float]], bundles: Sequence[Bundle], occasion: Occasion) -> None:
+    def record_all(self, values: Sequence[tuple[Cell, float]], occasion: Occasion) -> None:
         """Record each."""
-        for several in (values, *(bundle.values for bundle in bundles)):
-            for cell, value in several:
-                cell.record(value, occasion)
+        for cell, value in values:
+            cell.record(value, occasion)
 
 
 class _CounterCell:

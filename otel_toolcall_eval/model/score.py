@@ -160,6 +160,18 @@ class Verdict:
             return None
         return self.score.value
 
+    @property
+    def outcomes_if_met(self) -> tuple[ExpectationOutcome, ...] | None:
+        """Return the outcomes if all expectations are met and nothing casts doubt on that; None if not, or if there are none.
+
+        Those of criteria that are met are the same object for all traces, and not only equal.
+        """
+        if self.score is None or self.score.value < 1.0 or self.label is not Label.PASS:
+            return None
+        if self.completeness is not Completeness.COMPLETE or self.doubts or self.failure is not None:
+            return None
+        return self.score.outcomes or None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceReport:

