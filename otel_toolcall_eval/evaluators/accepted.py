@@ -23,27 +23,20 @@ class Accepted:
     Several threads may use one: each step is a single operation on a dictionary, and the worst is a text that is compared once more.
     """
 
-    __slots__ = ("_latest", "_size_bytes", "_texts")
+    __slots__ = ("_size_bytes", "_texts")
 
     def __init__(self, expectations: int) -> None:
         """Know none."""
         self._texts: list[dict[str, tuple[object, ...]]] = [{} for _ in range(expectations)]
-        self._latest: list[tuple[str, object, object] | None] = [None] * expectations
         self._size_bytes = 0
 
     def knows(self, place: int, payload: Payload) -> bool:
         """Tell whether a payload is known to be what the expectation at a place asks for."""
-        latest = self._latest[place]
-        if latest is None:
-            return False
         decided_by = payload.decided_by
         if decided_by is None:
             return False
-        # Mostly the only one, so it is spared the hash, which takes each character of a text.
-        if latest[1] is decided_by[1] and latest[2] is decided_by[2] and latest[0] == decided_by[0]:
-            return True
-        rules = self._texts[place].get(decided_by[0])
-        return rules is not None and _are_among(rules, decided_by[1], decided_by[2])
+        text, source, dialect = decided_by
+        return _are_among(self._texts[place].get(text, ()), source, dialect)
 
     def add(self, place: int, payload: Payload) -> None:
         """Remember that a payload is what the expectation at a place asks for, if its text and rules alone decide that."""
@@ -60,10 +53,8 @@ class Accepted:
         if self._size_bytes + size_bytes > MAX_BYTES:
             for texts in self._texts:
                 texts.clear()
-            self._latest = [None] * len(self._texts)
             self._size_bytes = 0
         self._texts[place][text] = source, dialect
-        self._latest[place] = decided_by
         self._size_bytes += size_bytes
 
 

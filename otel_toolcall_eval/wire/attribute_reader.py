@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Projection, Value
     from otel_toolcall_eval.wire.limits import MemberBudget
 
-_TAG_OF_KEY: Final = b"\x0a"
+_TAG_OF_KEY: Final = 0x0A
 _LONG_KEY: Final = 0x80  # from here on the length takes two bytes
 _KEY_START: Final = 2  # behind tag and length
 _RECENT_BYTES: Final = 64  # longer values seldom come twice
@@ -61,7 +61,7 @@ class AttributeReader:
             if size < _RECENT_BYTES and (seen := recent.get(data)) is not None:
                 attributes[seen[0]] = seen[1]
                 continue
-            if size >= _KEY_START and data[:1] == _TAG_OF_KEY and (length := data[1]) < _LONG_KEY:  # as every encoder writes it
+            if size >= _KEY_START and data[0] == _TAG_OF_KEY and (length := data[1]) < _LONG_KEY:  # as every encoder writes it
                 key = data[_KEY_START : _KEY_START + length]
                 if key not in names and not key.startswith(prefixes):
                     continue

@@ -48,8 +48,8 @@ def decode_traces(body: bytes, projection: Projection, *, limits: Limits = DEFAU
         DecodeError: it is not a trace request.
         TooLargeError: it holds more than the limits.
 
-    Cost: 4 to 8 times the time of parsing alone with the generated classes if no attribute is kept, half of it for telling
-    so; half a microsecond for a short attribute that is kept, one for a long one. Measured by ``tests/bench/bench_wire.py``.
+    Cost: 8 to 10 us a span of which no attribute is kept, 10 to 20 times what parsing alone takes with the generated classes; half a
+    microsecond for a short attribute that is kept, one for a long one. Measured by ``tests/bench/bench_wire.py``.
     """
     check_protobuf(body, limits)
     try:
