@@ -50,7 +50,7 @@ def read_call(span: Span, tree: SpanTree, plan: Plan) -> Candidate | None:
     call = Candidate(
         span=span,
         name=name,
-        aliases=_aliases(name, plan),
+        aliases=dict.fromkeys(_aliases(name, plan)),
         arguments=arguments,
         output=output,
         call_id=text_of(span, tree, plan.call_id),

@@ -25,14 +25,14 @@ class Recorded(Payload):
         self.nothing_means_empty = nothing_means_empty
         self._decoded: Decoded | None = None
         self._content: Content | None = None
-        self._others: tuple[Recorded, ...] = ()
+        self._others: list[Recorded] | tuple[()] = ()  # none of which has others of its own
 
     @classmethod
     def among(cls, founds: list[Found], *, is_arguments: bool, nothing_means_empty: bool = False) -> Recorded:
         """Keep several values of one field, the best first."""
         first = cls(founds[0] if founds else None, is_arguments=is_arguments, nothing_means_empty=nothing_means_empty)
-        for other in founds[1:]:
-            first.also(cls(other, is_arguments=is_arguments, nothing_means_empty=nothing_means_empty))
+        if len(founds) > 1:
+            first._others = [cls(other, is_arguments=is_arguments, nothing_means_empty=nothing_means_empty) for other in founds[1:]]
         return first
 
     @classmethod
@@ -43,9 +43,21 @@ class Recorded(Payload):
         return recorded
 
     def also(self, other: Recorded) -> None:
-        """Fall back on what another span recorded of the same call, where this one has nothing whole."""
-        self._others = (*self._others, other)
-        self._content = None
+        """Fall back on what another span recorded of the same call, where this one has nothing whole; ``other`` is of no use from then on.
+
+        Flat, since a call may be tried any number of times: of one that fell back on others itself and is decoded, the result stays.
+        """
+        if not other.is_there:
+            return
+        known, more = self._content, other._content
+        self._content = None if known is None or more is None else _better(known, more)
+        if not self._others:
+            self._others = []
+        if more is None:
+            self._others += (other, *other._others)
+            other._others = ()
+        else:
+            self._others.append(Recorded.known(more, is_arguments=self.is_arguments) if other._others else other)
 
     @property
     def recorded(self) -> Value:
@@ -77,11 +89,9 @@ class Recorded(Payload):
         if self._content is None:
             best = self.decoded.content
             for other in self._others:
-                if best.state is ContentState.FULL and not best.nothing:
+                if _is_whole(best):
                     break
-                content = other.content
-                if content.state is ContentState.FULL or (best.state is ContentState.ABSENT and content.state is not ContentState.ABSENT):
-                    best = content
+                best = _better(best, other.decoded.content)
             self._content = best
         return self._content
 
@@ -99,6 +109,18 @@ class Recorded(Payload):
         return self.decoded.content.state is not ContentState.ABSENT and (self.found is not None or not self.nothing_means_empty)
 
 
+def _is_whole(content: Content) -> bool:
+    return content.state is ContentState.FULL and not content.nothing
+
+
+def _better(content: Content, other: Content) -> Content:
+    """Return the content that counts of two: the first if it is whole, or if the other is no better."""
+    if _is_whole(content):
+        return content
+    is_better = other.state is ContentState.FULL or (content.state is ContentState.ABSENT and other.state is not ContentState.ABSENT)
+    return other if is_better else content
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Candidate:
     """One reading of one call. Mutable, and lives only while one trace is read.
@@ -106,7 +128,8 @@ class Candidate:
     Attributes:
         index: position among several calls of the same span; 0 for an ordinary tool span.
         explicit_ok: True if the span's status is OK, so an error further in was dealt with inside.
-        merged: IDs of spans that were folded into this one, in order of time.
+        aliases: other spellings of the name, in order.
+        merged: IDs of spans that were folded into this one, in any order.
         absorbed: set once this candidate was folded into another one.
         from_message: True if it stood in a message, so that no span of its own shows it.
         is_part: True for a piece of the call above it.
@@ -119,7 +142,7 @@ class Candidate:
     arguments: Recorded
     output: Recorded
     index: int = 0
-    aliases: list[str] = field(default_factory=list)
+    aliases: dict[str, None] = field(default_factory=dict)
     kind: CallKind | None = None
     phase: CallPhase = CallPhase.EXECUTED
     call_id: str | None = None

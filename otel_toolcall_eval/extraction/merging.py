@@ -104,6 +104,12 @@ class Merger:
                 if follows and same_tool(call.name, earlier.name) and same_arguments(call, earlier):
                     absorb(call, earlier, as_attempt=True)
                 earlier = call
+            last = attempts[-1]
+            for call in reversed(attempts):  # each name is handed on once, and not from attempt to attempt
+                if call.absorbed:
+                    _take_names(last, call)
+                else:
+                    last = call
 
 
 def _is_observer(inner: Candidate, outer: Candidate) -> bool:
@@ -177,12 +183,17 @@ def _same_moment(call: Candidate, other: Candidate, agents: Agents) -> bool:
 
 
 def absorb(winner: Candidate, other: Candidate, *, as_attempt: bool = False) -> None:
-    """Fold ``other`` into ``winner``, which keeps its place, times and name, and takes what it lacks (rule 7)."""
+    """Fold ``other`` into ``winner``, which keeps its place, times and name, and takes what it lacks (rule 7).
+
+    An attempt's names are left to whoever folds all attempts. Cost: linear in what ``other`` has, but for attempts constant.
+    """
     other.absorbed = True
-    winner.merged.extend((other.span.span_id, *other.merged))
-    for alias in (other.name, *other.aliases):
-        if alias != winner.name and alias not in winner.aliases:
-            winner.aliases.append(alias)
+    if as_attempt:  # the other may have many of its own: its list goes on, in place of a copy
+        other.merged += (other.span.span_id, *winner.merged)
+        winner.merged = other.merged
+    else:
+        winner.merged += (other.span.span_id, *other.merged)
+        _take_names(winner, other)
     if not other.is_part:
         winner.dialects.extend(family for family in other.dialects if family not in winner.dialects)
     if winner.kind is None or (winner.kind is CallKind.FUNCTION and other.kind is CallKind.MCP):
@@ -195,13 +206,19 @@ def absorb(winner: Candidate, other: Candidate, *, as_attempt: bool = False) -> 
         winner.attempts += other.attempts
         winner.failed_attempts += other.failed_attempts + (other.status is CallStatus.ERROR)
         return
-    dealt_with = winner.explicit_ok and winner.output.is_there
-    if other.status is CallStatus.ERROR and winner.status is not CallStatus.ERROR and not dealt_with:
-        winner.status, winner.status_from = other.status, other.status_from
-        winner.error_type, winner.error_message = other.error_type, other.error_message
+    if other.status is CallStatus.ERROR and winner.status is not CallStatus.ERROR:
+        if not (winner.explicit_ok and winner.output.is_there):  # else it was dealt with
+            winner.status, winner.status_from = other.status, other.status_from
+            winner.error_type, winner.error_message = other.error_type, other.error_message
     elif other.status is CallStatus.ERROR and winner.status is CallStatus.ERROR:
         winner.error_type = winner.error_type or other.error_type
         winner.error_message = winner.error_message or other.error_message
     winner.output.also(other.output)
     winner.from_cache = winner.from_cache or other.from_cache
     winner.attempts = max(winner.attempts, other.attempts)
+
+
+def _take_names(winner: Candidate, other: Candidate) -> None:
+    for alias in (other.name, *other.aliases):
+        if alias != winner.name:
+            winner.aliases.setdefault(alias)

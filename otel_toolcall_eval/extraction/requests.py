@@ -209,7 +209,7 @@ def _attach(executed: Candidate, request: Candidate) -> None:
     """Join a request with the call that it led to; the call keeps its phase, name and status."""
     if not executed.arguments.is_there and request.dialects[0] not in executed.dialects:
         executed.dialects.append(request.dialects[0])
-    name, aliases = executed.name, list(executed.aliases)
+    name, aliases = executed.name, dict(executed.aliases)
     kind, dialects = executed.kind, list(executed.dialects)
     absorb(executed, request)
     executed.rank = request.rank

@@ -63,8 +63,6 @@ def fingerprint(call: Candidate) -> str | None:
 
 def _fingerprint(call: Candidate) -> str | None:
     """Compute the fingerprint."""
-    if not call.arguments.is_there:
-        return None
     content = call.arguments.content
     if content.state is not ContentState.FULL or (content.nothing and call.arguments.found is None):
         return None

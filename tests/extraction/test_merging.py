@@ -170,6 +170,52 @@ def test_calls_with_one_id_that_follow_each_other_are_attempts(second: dict[str,
 
 
 @pytest.mark.parametrize(
+    ("arguments", "content"),
+    [
+        pytest.param([ARGS], ContentState.FULL, id="known"),
+        pytest.param([None], ContentState.ABSENT, id="not recorded"),
+        pytest.param(["{}"], ContentState.FULL, id="none"),
+        pytest.param([""], ContentState.FULL, id="blank"),
+        pytest.param(["__REDACTED__"], ContentState.REDACTED, id="hidden"),
+        pytest.param(['{"a": 1, "b": "' + "x" * 40], ContentState.TRUNCATED, id="cut"),
+        pytest.param([ARGS, None], ContentState.FULL, id="known at times"),
+    ],
+)
+def test_attempts_without_number_are_one_call(arguments: list[str | None], content: ContentState) -> None:
+    number = 3_000  # far more than Python lets functions call each other
+    spans = [
+        executed(
+            place + 1,
+            f"server{place}__f" if place % 2 else "f",
+            start=10 * place,
+            call_id="1",
+            status=StatusCode.ERROR,
+            **({} if (text := arguments[place % len(arguments)]) is None else {"arguments": text}),
+        )
+        for place in range(number)
+    ]
+    (call,) = _calls(*spans)
+    assert (call.name, call.attempts, call.failed_attempts) == (f"server{number - 1}__f", number, number - 1)
+    assert call.aliases == ("f", *(f"server{place}__f" for place in range(number - 3, 0, -2)))
+    assert call.merged_span_ids == tuple(span.span_id for span in spans[:-1])
+    assert call.arguments.state is content
+    assert call.output.state is ContentState.ABSENT
+
+
+@pytest.mark.parametrize("keywords", [{}, {"arguments": ARGS}, {"status": StatusCode.ERROR}], ids=["bare", "arguments", "failed"])
+def test_observers_inside_each_other_without_number_are_one_call(keywords: dict[str, object]) -> None:
+    number = 3_000
+    spans = [
+        executed(place + 1, "f", parent=place or None, start=place, end=9 * number - place, call_id="1", scope=f"s{place % 5}", **keywords)
+        for place in range(number)
+    ]
+    (call,) = _calls(*reversed(spans))
+    assert (call.span_id, call.attempts, call.aliases) == (spans[0].span_id, 1, ())
+    assert call.merged_span_ids == tuple(span.span_id for span in spans[1:])
+    assert call.arguments.state is (ContentState.FULL if "arguments" in keywords else ContentState.ABSENT)
+
+
+@pytest.mark.parametrize(
     ("one", "other", "same"),
     [
         ("f", "f", True),
