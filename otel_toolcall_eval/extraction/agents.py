@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.extraction.call_reader import text_of
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.extraction.readings import Readings
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
+
+MAX_PATH: Final = 100
+"""How many agents inside each other a call's path names. Without a bound, n agents inside each other take n times n names."""
 
 
 class Agents:
@@ -51,19 +54,19 @@ class Agents:
         return nearest
 
     def path(self, span: Span) -> tuple[str, ...]:
-        """Return the names of the agents above a span, outermost first; one that is seen twice in a row counts once."""
-        nearest = self.nearest(span)
-        path = self._paths.get(nearest)
-        if path is None:
-            path = self._paths[nearest] = self._path(nearest)
-        return path
+        """Return the names of the agents above a span, outermost first; one that is seen twice in a row counts once.
 
-    def _path(self, agent: bytes | None) -> tuple[str, ...]:
-        names: list[str] = []
-        while agent is not None:
-            name = self.names[agent]
-            if name is not None and (not names or names[-1] != name):
-                names.append(name)
+        Of more than ``MAX_PATH`` names the innermost are left.
+        """
+        agent = self.nearest(span)
+        below: list[bytes] = []
+        while agent is not None and agent not in self._paths:
+            below.append(agent)
             agent = self.nearest(self._tree.by_id[agent])
-        names.reverse()
-        return tuple(names)
+        path = self._paths[agent]
+        for inner in reversed(below):
+            name = self.names[inner]
+            if name is not None and path[-1:] != (name,):
+                path = (*path, name)[-MAX_PATH:]
+            self._paths[inner] = path
+        return path

@@ -145,7 +145,7 @@ class ToolCall:
         start_unix_ns: Unix time from the producer's clock.
         duration_known: False if the times were made up by the producer.
         agent: name of the nearest agent above the call.
-        agent_path: names of all agents above it, outermost first.
+        agent_path: names of the agents above it, outermost first; the innermost hundred, if there are more.
         parallel_group: equal numbers mark calls of one agent that overlap in time; None if nothing overlaps.
         merged_span_ids: other spans that recorded the same call.
         dialects: names of the dialects that read it.
