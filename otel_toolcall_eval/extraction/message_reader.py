@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.extraction.candidate import Candidate, Recorded
 from otel_toolcall_eval.extraction.decoding import TooDeepError, decode_arguments, decode_output, plain, read_as
@@ -14,10 +14,13 @@ from otel_toolcall_eval.extraction.reading import Found, find_in
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, Content, ContentState, Evidence, Json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span, Value
+
+MAX_SOUGHT: Final = 100
+"""How many IDs are looked for in messages before they are decoded. To look for more takes longer than to decode."""
 
 
 def batch_in(span: Span, tree: SpanTree, dialects: tuple[Dialect, ...]) -> list[Candidate]:
@@ -49,15 +52,16 @@ def answers_in(span: Span, tree: SpanTree, dialects: Sequence[Dialect]) -> Seque
     return sorted(answers, key=lambda answer: not answer[0].recorded)
 
 
-def mentions(span: Span, call_ids: set[str], dialects: Sequence[Dialect]) -> bool:
+def mentions(span: Span, call_ids: Collection[str], dialects: Sequence[Dialect]) -> bool:
     """Tell whether a span's answers can be to any of these calls, by looking for the IDs in what is not decoded yet.
 
     Histories are re-sent with every request and are long; most need not be decoded.
     """
     keys = {message.source.key for dialect in dialects for message in dialect.responses_from}
     prefixes = tuple(keys)
+    many = len(call_ids) > MAX_SOUGHT
     for key, value in span.attributes.items():
-        if key.startswith(prefixes) and (not isinstance(value, str) or any(call_id in value for call_id in call_ids)):
+        if key.startswith(prefixes) and (not isinstance(value, str) or many or any(call_id in value for call_id in call_ids)):
             return True
     return any(event.name in keys for event in span.events)
 

@@ -78,7 +78,7 @@ class RequestJoiner:
                 return
             dialects = self._readings.dialects(span)
             unanswered = nameless.get(span.parent_span_id)
-            if not unanswered and not mentions(span, set(waiting), dialects):
+            if not unanswered and not mentions(span, waiting, dialects):
                 continue
             count = 0
             for answer, dialect, source in answers_in(span, self._tree, dialects):
@@ -121,15 +121,21 @@ class RequestJoiner:
 
 
 def _taken(waiting: defaultdict[str, list[Candidate]], call_id: str, span: Span) -> Candidate | None:
-    """Take out the latest call with this ID that was there before the span asked its model."""
+    """Take out the latest call with this ID that was there before the span asked its model.
+
+    Spans come from the latest to the earliest, so a call that starts after one of them waits for none of the others.
+    """
     calls = waiting.get(call_id, [])
+    taken: Candidate | None = None
     for position in range(len(calls) - 1, -1, -1):
-        if calls[position].start_unix_ns <= span.start_unix_ns and calls[position].span is not span:
-            call = calls.pop(position)
-            if not calls:
-                del waiting[call_id]
-            return call
-    return None
+        if calls[position].start_unix_ns > span.start_unix_ns:
+            del calls[position]
+        elif calls[position].span is not span:
+            taken = calls.pop(position)
+            break
+    if not calls:
+        waiting.pop(call_id, None)
+    return taken
 
 
 class _Unclaimed:
