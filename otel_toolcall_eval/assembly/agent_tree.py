@@ -58,7 +58,7 @@ class AgentTree:
     def adopt_siblings(self, spans: Mapping[bytes, Span], is_relevant: Callable[[Span], bool]) -> None:
         """Count calls beside an agent to it, if it is the only one below their parent.
 
-        Streaming detaches the current context, and tool spans become siblings of the agent span (FAULTS A20).
+        Streaming detaches the current context, and tool spans become siblings of the agent span (FAULTS A20). Cost: as above.
         """
         agents: dict[bytes | None, bytes | None] = {}
         for top in self.tops:
@@ -69,11 +69,13 @@ class AgentTree:
             for span_id, span in spans.items()
             if self.top[span_id] is None and is_relevant(span) and (agent := agents.get(span.parent_span_id)) is not None
         }
+        adopted: dict[bytes, bytes | None] = dict(moved)
         for span_id in spans if moved else ():
             chain: dict[bytes, None] = {}
             current: bytes | None = span_id
-            while current is not None and current in spans and current not in chain and current not in moved:
+            while current is not None and current in spans and current not in chain and current not in adopted:
                 chain[current] = None
                 current = spans[current].parent_span_id
-            if self.top[span_id] is None and current is not None and current in moved:
-                self.top[span_id] = moved[current]
+            adopted.update(dict.fromkeys(chain, None if current is None else adopted.get(current)))
+            if self.top[span_id] is None:
+                self.top[span_id] = adopted[span_id]

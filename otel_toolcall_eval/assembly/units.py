@@ -168,7 +168,7 @@ class Units:
         ready = [agent for agent in tree.tops if force or pending.arrived[agent] <= cap_ns or (tree.is_resolved(agent) and not held)]
         if only is not None:
             ready = [agent for agent in ready if agent in only]
-        waiting = [pending.arrived[agent] for agent in tree.tops if agent not in ready]
+        waiting = [pending.arrived[agent] for agent in set(tree.tops).difference(ready)]
         pending.retry_ns = min(waiting, default=0) + self._policy.wait_after_root_max_ns
         if not ready:
             return []
