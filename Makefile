@@ -38,7 +38,7 @@ WHOLE_PERCENT := 95
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test e2e browser check bench serve lint types architecture readme install-check dashboards pictures examples coverage lowest fuzz clean
+.PHONY: help demo test slow e2e browser check bench serve lint types architecture readme install-check dashboards pictures examples coverage lowest fuzz clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ test: $(DEV) ## run all tests and hold the coverage
 	@rm -rf $(BUILD)/coverage && mkdir -p $(BUILD)/coverage
 	@COVERAGE_FILE=$(COVERAGE) $(PY) -m pytest -q -n $(JOBS) --cov --cov-context=test --cov-report= --junit-xml=$(BUILD)/tests.xml
 	@$(MAKE) --no-print-directory coverage
+
+slow: $(DEV) ## run the tests that take long: the deepest and largest traces, and memory over many of them (some minutes)
+	@$(PY) -m pytest -q -n $(JOBS) -m slow --junit-xml=$(BUILD)/slow.xml
 
 browser: $(DEV) ## install a Chromium for `make e2e` unless there is one (as root, where there is apt-get)
 	@$(PY) -m tests.e2e.chromium
