@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext
 
@@ -288,10 +289,12 @@ def test_attempts_of_one_call_are_one_call_to_the_library(attempts: int, argumen
     texts = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search", "gen_ai.tool.call.id": "call_1"}
     texts |= {"gen_ai.tool.call.result": "[1]"} | ({} if arguments is None else {"gen_ai.tool.call.arguments": arguments})
     root = SpanContext(1, 1, is_remote=False)
-    spans = [ReadableSpan(name="root", context=root, start_time=1, end_time=10 * attempts + 99)]
+    ours = Resource({})  # without one, the SDK looks for all that can be told of the process, for each span
+    spans = [ReadableSpan(name="root", context=root, resource=ours, start_time=1, end_time=10 * attempts + 99)]
     for n in range(2, attempts + 2):
         context = SpanContext(1, n, is_remote=False)
-        spans.append(ReadableSpan(name="s", context=context, parent=root, start_time=10 * n, end_time=10 * n + 5, attributes=texts))
+        start = 10 * n
+        spans.append(ReadableSpan("s", context, root, resource=ours, attributes=texts, start_time=start, end_time=start + 5))
     results = evaluate(
         spans,
         {
