@@ -185,7 +185,7 @@ class Sidecar:
             receiver.stop(grace_seconds=max(0.0, min(timeout_seconds * DRAIN_SHARE, deadline - time.monotonic())))
         judged = self.parts.worker.shutdown(max(0.0, deadline - time.monotonic()))
         self.unjudged = 0 if judged else int(self.parts.worker.counts().get(("toolcall_eval.traces.active", ()), 0))
-        forwarder = self.parts.forwarder  # behind the verdicts, which roots wait for; before the last metrics, which count what is lost
+        forwarder = self.parts.forwarder  # before the last metrics, which count what is lost
         sent = forwarder is None or forwarder.stop(max(0.0, deadline - time.monotonic()) * FORWARD_SHARE)
         sent &= self.parts.telemetry.shutdown(max(0.1, deadline - time.monotonic()))
         if self.parts.journal is not None:

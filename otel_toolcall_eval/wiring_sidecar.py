@@ -103,7 +103,6 @@ def build_sidecar(
         telemetry.outlets.get(Signal.TRACES),
         resource=telemetry.resource,
         explain=explain_of(settings),
-        roots=forwarder if settings.forward.attach_to_root else None,
     )
     emitters: list[Emitter] = [emitter for emitter in (metrics, events, console, recent) if emitter is not None]
     journal = _journal(settings, emitters)

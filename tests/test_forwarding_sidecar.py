@@ -14,14 +14,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from tests.e2e.ports import held_ports
-from tests.emission.sinks import Received, grpc_sink, http_sink, plain
 from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, get, post, running_sidecar, send_json
 from tests.sources.receivers import JSON, call
 from tests.test_sidecar import TOKYO, otlp, otlp_span, play, verdicts
-from tests.wire.otlp_requests import numbered, request_of
-from tests.wire.test_cut_roots import UNKNOWN
+from tests.wire.otlp_requests import UNKNOWN, numbered, request_of
 from tests.wire.test_transcoding import everything_in_logs, everything_in_metrics
 
 if TYPE_CHECKING:
@@ -73,50 +71,6 @@ def test_all_signals_go_on_byte_for_byte_over_both_transports() -> None:
             wait_for(lambda: delivered() == 7, "the count of all requests")
             assert sidecar.terminate() == 0
     assert sorted(behaviour.bodies) == sorted([*bodies, traces, *[b'{"later": [1.10]}'] * 3])
-
-
-@pytest.fixture(params=["grpc", "http"])
-def sink(request: pytest.FixtureRequest) -> Iterator[tuple[Mapping[str, str], Received]]:
-    for found in grpc_sink() if request.param == "grpc" else http_sink():
-        yield forwarding_to(found.endpoint, FORWARD_PROTOCOL=found.protocol), found.received
-
-
-@pytest.mark.parametrize("spans_of_ours", ["true", "false"])
-def test_verdicts_stand_on_the_root_itself_if_asked_for_with_or_without_spans_of_ours(
-    sink: tuple[Mapping[str, str], Received], spans_of_ours: str
-) -> None:
-    environ, received = sink
-    environ = {**environ, f"{PREFIX}FORWARD_ATTACH_TO_ROOT": "true", f"{PREFIX}EMIT_SPANS": spans_of_ours}
-    with running_sidecar("--criteria", str(EVALUATIONS), environ=environ) as sidecar:
-        (trace,) = play(sidecar, TOKYO)
-        verdicts(sidecar, 4)
-        unbound = request_of(numbered(1, trace=7), numbered(2, trace=7, parent_span_id=(1).to_bytes(8)))
-        assert post(sidecar.http, unbound.SerializeToString(), content_type=PROTOBUF)[0] == 200
-        assert verdicts(sidecar, 1)[0]["label"] == "unbound"
-        wait_for(lambda: len(received.spans()) == 7, "all spans")
-        for result in ("attached", "no_verdict"):
-            wait_for(lambda result=result: counted(sidecar, "forward_roots_total", result=result) == 1, "the count of roots")  # type: ignore[misc]
-        assert sidecar.terminate() == 0
-    spans = {span.name: span for _, span in received.spans() if span.trace_id.hex() == trace}
-    assert len(spans) == 5
-    root = next(span for span in spans.values() if not span.parent_span_id)
-    assert [event.name for event in root.events] == ["gen_ai.evaluation.result"] * 4
-    assert {str(plain(event.attributes)["gen_ai.evaluation.score.label"]) for event in root.events} == {"pass"}
-    assert plain(root.attributes)["toolcall_eval.completeness"] == "complete"
-    assert all(not span.events for span in spans.values() if span is not root)
-    assert {str(resource["service.name"]) for resource in received.resources() if "service.name" in resource}
-
-
-def test_roots_that_wait_go_out_at_the_end_with_the_verdicts_of_the_end(sink: tuple[Mapping[str, str], Received]) -> None:
-    environ, received = sink
-    patient = {f"{PREFIX}FORWARD_ATTACH_TO_ROOT": "true", f"{PREFIX}COMPLETION_DECISION_WAIT_AFTER_ROOT_MAX": "1h"}
-    with running_sidecar("--criteria", str(EVALUATIONS), environ={**environ, **patient}, quiet="1h") as sidecar:
-        play(sidecar, TOKYO)
-        wait_for(lambda: len(received.spans()) == 4, "all spans but the root")
-        assert sidecar.terminate() == 0
-    (root,) = [span for _, span in received.spans() if not span.parent_span_id]
-    assert len(root.events) == 4
-    assert plain(root.attributes)["toolcall_eval.trigger"] == "shutdown"
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])

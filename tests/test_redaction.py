@@ -89,18 +89,6 @@ def traced() -> dict[str, object]:
 
 
 @pytest.mark.parametrize("shown", [True, False], ids=["without-rules", "with-rules"])
-def test_the_root_that_the_sidecar_passes_on_shows_secrets_only_without_rules(sink: Sink, tmp_path: Path, *, shown: bool) -> None:
-    forward = {"forward": {"endpoint": sink.endpoint, "attach_to_root": True}}
-    with running_sidecar("--config", str(write(tmp_path, {**forward, **(SHOWN if shown else REDACTED)}))) as sidecar:
-        send_json(sidecar.http, traced())
-        for _ in JUDGED:
-            sidecar.verdicts.get(timeout=PATIENCE_SECONDS)
-        assert sidecar.terminate() == 0
-    (root,) = [span for _, span in sink.received.spans() if not span.parent_span_id]
-    hold({"root's events": str(root.events)}, shown=shown)
-
-
-@pytest.mark.parametrize("shown", [True, False], ids=["without-rules", "with-rules"])
 def test_the_sidecar_shows_secrets_only_without_rules(sink: Sink, tmp_path: Path, *, shown: bool) -> None:
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint}
     with running_sidecar("--config", str(write(tmp_path, SHOWN if shown else REDACTED)), environ=environ) as sidecar:

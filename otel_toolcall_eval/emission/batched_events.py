@@ -27,7 +27,6 @@ from otel_toolcall_eval.emission.attributes import (
     time_of,
 )
 from otel_toolcall_eval.emission.batch import TAKEN_BYTES, Batch
-from otel_toolcall_eval.emission.events import settle
 from otel_toolcall_eval.wire.otlp_writing import (
     EVENT_ATTRIBUTE,
     LOG_ATTRIBUTE,
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.emission.attributes import AttributeValue
     from otel_toolcall_eval.emission.batch import Outlet
-    from otel_toolcall_eval.emission.events import JudgedRoots
     from otel_toolcall_eval.model.score import ExpectationOutcome, TraceReport, Verdict
     from otel_toolcall_eval.model.trace import Span
 
@@ -93,7 +91,6 @@ class BatchedEvents:
         *,
         resource: Mapping[str, AttributeValue],
         explain: Explain = EXPLAIN,
-        roots: JudgedRoots | None = None,
         clock: Callable[[], int] = time.time_ns,
         delay_seconds: float = 1.0,
     ) -> None:
@@ -104,11 +101,9 @@ class BatchedEvents:
             spans: takes our spans with their events; None for none.
             resource: attributes of our resource.
             explain: what explanations show.
-            roots: is offered the span events first; what it does not take goes on a span of ours.
             clock: Unix time in nanoseconds, for the time of the verdicts.
             delay_seconds: longest wait for a batch to become full.
         """
-        self._roots = roots
         self._explain = explain
         self._clock = clock
         self._delay_seconds = delay_seconds
@@ -128,9 +123,7 @@ class BatchedEvents:
 
     def emit(self, report: TraceReport) -> None:
         """Emit the report's verdicts; nothing for a trace that no criteria apply to."""
-        if report.unbound or (not self._batches and self._roots is None):
-            if self._roots is not None:
-                self._roots.settle(report, attributes={}, events=())
+        if report.unbound or not self._batches:
             return
         now_unix_ns = self._clock()
         judged = report.judged_span
@@ -143,8 +136,7 @@ class BatchedEvents:
         if self._logs is not None:
             moment = log_moment(time_unix_ns=now_unix_ns, trace_id=trace_id, span_id=span_id) + _conversation(LOG_ATTRIBUTE, report)
             _add_records(self._logs, moment, told, ids)
-        is_on_root = self._roots is not None and self._settle(self._roots, report, now_unix_ns)
-        if self._spans is not None and judged is not None and not is_on_root:
+        if self._spans is not None and judged is not None:
             self._spans.add(self._span(report, judged, told, ids, now_unix_ns), 1)
 
     def flush(self, timeout_seconds: float) -> bool:
@@ -166,10 +158,6 @@ class BatchedEvents:
         while not self._stopping.wait(self._delay_seconds):
             for batch in self._batches:
                 batch.send()
-
-    def _settle(self, roots: JudgedRoots, report: TraceReport, now_unix_ns: int) -> bool:
-        found = [event_attributes(report, verdict, explain=self._explain) for verdict in report.verdicts]
-        return settle(roots, report, found, now_unix_ns)
 
     def _told(self, report: TraceReport, verdict: Verdict) -> _Told:
         """Return what is told of a verdict; of one that is met, the same as of the one before."""

@@ -97,7 +97,7 @@ class EventsEmitter:
                     _emit_logs(self._logger, attributes, context, now_unix_ns)
             finally:  # the trace has its verdicts also where the application's log processor raised
                 # Without a judged span, as in executions that were put together by hand, our span would be a new trace of its own.
-                is_on_root = self._roots is not None and settle(self._roots, report, attributes, now_unix_ns)
+                is_on_root = self._roots is not None and _settle(self._roots, report, attributes, now_unix_ns)
                 if self._tracer is not None and judged.is_valid and not is_on_root:
                     _emit_span(self._tracer, report, attributes, context, now_unix_ns)
 
@@ -117,8 +117,7 @@ class EventsEmitter:
         """
 
 
-def settle(roots: JudgedRoots, report: TraceReport, attributes: Sequence[EventAttributes], now_unix_ns: int) -> bool:
-    """Let the roots of a report go; True if its verdicts, whose events have these attributes, go out on the judged span itself."""
+def _settle(roots: JudgedRoots, report: TraceReport, attributes: Sequence[EventAttributes], now_unix_ns: int) -> bool:
     time_unix_ns = time_of(report)
     events = (
         SpanEvent(name=event.name, time_unix_ns=time_unix_ns, attributes=_values(event.attributes))

@@ -28,18 +28,11 @@ FORWARD_REJECTED: Final = Instrument(
     description="Spans, log records and data points that the downstream rejected of requests that it took.",
     attributes=(SIGNAL,),
 )
-FORWARD_ROOTS: Final = Instrument(
-    name="toolcall_eval.forward.roots",
-    kind=Kind.OBSERVABLE_COUNTER,
-    unit="{span}",
-    description="Root spans that were held back and have left: with their verdict (attached), or without, and why.",
-    attributes=(RESULT,),
-)
 FORWARD_QUEUE: Final = Instrument(
     name="toolcall_eval.forward.queue",
     kind=Kind.OBSERVABLE_GAUGE,
     unit="By",
-    description="What waits to be passed on, root spans that are held back included.",
+    description="What waits to be passed on.",
 )
 FORWARD_DELAY: Final = Instrument(
     name="toolcall_eval.forward.delay",
@@ -50,4 +43,4 @@ FORWARD_DELAY: Final = Instrument(
 )
 
 FORWARD_RECORDED: Final = (FORWARD_DELAY,)
-FORWARD_OBSERVED: Final = (FORWARD_REQUESTS, FORWARD_RETRIES, FORWARD_REJECTED, FORWARD_ROOTS, FORWARD_QUEUE)
+FORWARD_OBSERVED: Final = (FORWARD_REQUESTS, FORWARD_RETRIES, FORWARD_REJECTED, FORWARD_QUEUE)

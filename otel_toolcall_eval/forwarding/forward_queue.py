@@ -70,7 +70,6 @@ class ForwardQueue:
         self._under_way = 0
         self._number = 0
         self._bytes = 0
-        self._held_bytes = 0
         self._wanted_bytes = 0  # what was last refused; 0 if it would fit now
         self._stopping = False
         self._cut = False
@@ -115,7 +114,7 @@ class ForwardQueue:
     def reserve(self, room_bytes: int) -> None:
         """Reserve room; raises ForwardQueueFullError if there is none, or the service is stopping."""
         with self._changed:
-            if self._stopping or (self._bytes > self._held_bytes and self._bytes + room_bytes > self._limit_bytes):
+            if self._stopping or (self._bytes and self._bytes + room_bytes > self._limit_bytes):
                 self._wanted_bytes = 0 if self._stopping else room_bytes
                 what = "the service is stopping" if self._stopping else "the queue of requests to pass on is full"
                 raise ForwardQueueFullError(where="request", what=what, fix="send the request again after a moment")
@@ -126,35 +125,26 @@ class ForwardQueue:
         with self._changed:
             self._free(room_bytes)
 
-    def hold(self, room_bytes: int) -> None:
-        """Note that so much of what is reserved (less, if negative) waits for something else than the downstream."""
+    def put(self, parcel: Parcel, *, room_bytes: int) -> None:
+        """Put a parcel into room that was reserved."""
         with self._changed:
-            self._held_bytes += room_bytes
-
-    def put(self, parcel: Parcel, *, room_bytes: int, more_bytes: int = 0) -> None:
-        """Put a parcel into room that was reserved; ``more_bytes`` are taken beyond it, whether or not there is room."""
-        with self._changed:
-            self._bytes += more_bytes
             now_ns = self._clock()
-            entry = Entry(parcel=parcel, room_bytes=room_bytes + more_bytes, put_ns=now_ns)
+            entry = Entry(parcel=parcel, room_bytes=room_bytes, put_ns=now_ns)
             if self._cut:  # nobody will send it
                 self._finish(entry, LOST)
                 return
             self._push(entry, due_ns=now_ns)
 
-    def take(self, timeout_seconds: float | None = None) -> Entry | None:
-        """Return what is to be sent next, once it is due; None if nothing is in time, or for ever after ``stop``."""
+    def take(self, *, wait: bool = True) -> Entry | None:
+        """Return what is to be sent next, once it is due; None after ``stop``, and if nothing is due and nobody is to wait."""
         with self._changed:
-            end_ns = None if timeout_seconds is None else self._clock() + round(timeout_seconds * 1e9)
             while not self._cut:
                 now_ns = self._clock()
                 wait_ns = self._wait_ns(now_ns)
                 if wait_ns == 0:
                     return self._pop(now_ns)
-                if end_ns is not None:
-                    if now_ns >= end_ns:
-                        return None
-                    wait_ns = end_ns - now_ns if wait_ns is None else min(wait_ns, end_ns - now_ns)
+                if not wait:
+                    return None
                 self._changed.wait(None if wait_ns is None else wait_ns / 1e9)
             return None
 
@@ -173,11 +163,6 @@ class ForwardQueue:
                 return self._finish(entry, DELIVERED if isinstance(outcome, Delivered) else REFUSED)
             self._gate.failed(began_ns=entry.began_ns, now_ns=now_ns, after_seconds=outcome.after_seconds)
             return self._again(entry, outcome, now_ns)
-
-    def refuse_more(self) -> None:
-        """Reserve nothing any more."""
-        with self._changed:
-            self._stopping = True
 
     def stop(self, timeout_seconds: float) -> int:
         """Take nothing more, wait until all is sent or time is up, and return how many requests are left, which are counted as lost."""
@@ -234,6 +219,6 @@ class ForwardQueue:
 
     def _free(self, room_bytes: int) -> None:
         self._bytes -= room_bytes
-        if self._bytes <= self._held_bytes or self._bytes + self._wanted_bytes <= self._limit_bytes:
+        if not self._bytes or self._bytes + self._wanted_bytes <= self._limit_bytes:
             self._wanted_bytes = 0
         self._changed.notify_all()

@@ -14,32 +14,27 @@ from otel_toolcall_eval.forwarding.delivery import Delivered, Parcel, Refused, T
 from otel_toolcall_eval.forwarding.episodes import FORWARDING, Episodes
 from otel_toolcall_eval.forwarding.forward_queue import DELIVERED, EXPIRED, ForwardQueue
 from otel_toolcall_eval.suppression import suppressed_instrumentation
-from otel_toolcall_eval.wire.cut_roots import Additions
 from otel_toolcall_eval.wire.replies import Encoding, Signal
 from otel_toolcall_eval.wire.transcoding import to_protobuf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from otel_toolcall_eval.accounts import Counts
     from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.delivery import Client, Outcome
     from otel_toolcall_eval.forwarding.episodes import Words
     from otel_toolcall_eval.forwarding.forward_queue import Entry
-    from otel_toolcall_eval.forwarding.held_roots import HeldRoot, HeldRoots, Leaving
-    from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.model.trace import Attributes, Span, SpanEvent
 
 SENDERS: Final = 4
 ENTRY_BYTES: Final = 500
 """What a request that waits takes beside its body."""
 
-_LOOK_SECONDS: Final = 1.0  # how often roots that have waited too long are looked for
 _END_SECONDS: Final = 5.0
 
 
 class Forwarder:
-    """Passes on what was received. Start it once; ``reserve``, ``settle`` and ``counts`` may be called from any thread."""
+    """Passes on what was received. Start it once; ``reserve`` and ``counts`` may be called from any thread."""
 
     def __init__(
         self,
@@ -47,7 +42,6 @@ class Forwarder:
         *,
         queue_bytes: int,
         max_elapsed_seconds: float,
-        roots: HeldRoots | None = None,
         on_delivered: Callable[[float], None] | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         words: Words = FORWARDING,
@@ -57,9 +51,8 @@ class Forwarder:
 
         Args:
             client: speaks to the downstream.
-            queue_bytes: what may wait, roots that are held included.
+            queue_bytes: what may wait.
             max_elapsed_seconds: since it was first tried, until a request is given up.
-            roots: holds root spans back until their verdicts; None sends all at once.
             on_delivered: is told, for each request that was delivered, how many seconds it waited. Called from several threads.
             clock: monotonic nanoseconds.
             words: what the operator is told in.
@@ -67,7 +60,6 @@ class Forwarder:
         """
         self._client = client
         self._number_of_senders = senders
-        self._roots = roots
         self._on_delivered = on_delivered
         self._clock = clock
         self._queue = ForwardQueue(
@@ -105,14 +97,13 @@ class Forwarder:
         for sender in self._senders:
             sender.start()
 
-    def reserve(self, body: bytes, encoding: Encoding, signal: Signal, spans: Iterable[Span] = (), *, items: int = 0) -> Passage:
-        """Reserve room for a request. Either of the passage's methods is to be called.
+    def reserve(self, body: bytes, encoding: Encoding, signal: Signal, *, items: int = 0) -> Passage:
+        """Reserve room for a request. The passage sends it.
 
         Args:
             body: of the request, unpacked.
             encoding: the body's.
             signal: what it carries.
-            spans: the usable ones of a trace request.
             items: how many spans or records it holds, for ``undelivered_items``.
 
         Raises:
@@ -122,47 +113,13 @@ class Forwarder:
         if encoding is Encoding.JSON and not self._client.takes_json:
             body, encoding = to_protobuf(body, signal), Encoding.PROTOBUF
         parcel = Parcel(signal=signal, encoding=encoding, body=body, items=items)
-        roots: Sequence[HeldRoot] = ()
-        if self._roots is not None and signal is Signal.TRACES:
-            parcel, roots = self._roots.cut(parcel, spans)
-        own_bytes = len(parcel.body) + ENTRY_BYTES
-        held_bytes = sum(held.room_bytes for held in roots)
+        room_bytes = len(parcel.body) + ENTRY_BYTES
         try:
-            self._queue.reserve(own_bytes + held_bytes)
+            self._queue.reserve(room_bytes)
         except Exception:
             self._episodes.full(is_full=self._queue.is_full)
             raise
-        if self._roots is not None and roots:
-            self._queue.hold(held_bytes)
-            self._send(self._roots.admit(roots))
-        return Passage(self, parcel, own_bytes=own_bytes, roots=roots)
-
-    def commit(self, passage: Passage, *, judged: bool) -> None:
-        """Send what was reserved for."""
-        if passage.parcel.body:
-            self._queue.put(passage.parcel, room_bytes=passage.own_bytes)
-        else:
-            self._queue.release(passage.own_bytes)
-        if self._roots is not None and passage.roots:
-            self._send(self._roots.commit(passage.roots, judged=judged))
-
-    def cancel(self, passage: Passage) -> None:
-        """Forget what was reserved for."""
-        held_bytes = sum(held.room_bytes for held in passage.roots)
-        if self._roots is not None and passage.roots:
-            self._roots.cancel(passage.roots)
-            self._queue.hold(-held_bytes)
-        self._queue.release(passage.own_bytes + held_bytes)
-
-    def settle(self, report: TraceReport, *, attributes: Attributes, events: tuple[SpanEvent, ...]) -> bool:
-        """Let the roots of a judged trace go; returns True if ``events`` go out on the judged span itself."""
-        if self._roots is None:
-            return False
-        span_id = None if report.judged_span is None else report.judged_span.span_id
-        additions = Additions(attributes=attributes, events=events) if events else None
-        attached, leaving = self._roots.settle(report.trace_id, span_id, additions)
-        self._send(leaving)
-        return attached
+        return Passage(self._queue, parcel, room_bytes=room_bytes)
 
     @property
     def undelivered_items(self) -> int:
@@ -192,18 +149,12 @@ class Forwarder:
             found["toolcall_eval.forward.retries", (("signal", signal),)] = number
         for signal, number in self._episodes.rejected.items():
             found["toolcall_eval.forward.rejected", (("signal", signal),)] = number
-        if self._roots is not None:
-            for result, number in self._roots.counts.items():
-                found["toolcall_eval.forward.roots", (("result", result),)] = number
         return found
 
     def stop(self, timeout_seconds: float) -> bool:
         """Take nothing more, send what waits within the time given, and end; False if something was left, which is counted and told."""
         if self._stopped is not None:
             return self._stopped
-        self._queue.refuse_more()
-        if self._roots is not None:
-            self._send(self._roots.clear())
         left = self._queue.stop(timeout_seconds if self._senders else 0.0)
         self._client.close()
         for sender in self._senders:
@@ -212,19 +163,10 @@ class Forwarder:
         self._stopped = not left
         return self._stopped
 
-    def _send(self, leaving: Iterable[Leaving]) -> None:
-        for each in leaving:
-            self._queue.hold(-each.room_bytes)
-            self._queue.put(each.parcel, room_bytes=each.room_bytes, more_bytes=each.more_bytes)
-
     def _run(self) -> None:
         with suppressed_instrumentation():
             while not self._queue.is_cut:
-                if self._roots is None:
-                    entry = self._queue.take()
-                else:
-                    self._send(self._roots.expire())
-                    entry = self._queue.take(_LOOK_SECONDS)
+                entry = self._queue.take()
                 if entry is not None:
                     self._settle(entry, self._sent(entry.parcel))
 
@@ -251,21 +193,23 @@ class Forwarder:
 
 
 class Passage:
-    """Room that is reserved for one request."""
+    """Room that is reserved for one request. One of the two methods is to be called, once."""
 
-    __slots__ = ("_forwarder", "own_bytes", "parcel", "roots")
+    __slots__ = ("_parcel", "_queue", "_room_bytes")
 
-    def __init__(self, forwarder: Forwarder, parcel: Parcel, *, own_bytes: int, roots: Sequence[HeldRoot]) -> None:
-        """Keep what is to be sent: now the parcel, later the roots."""
-        self._forwarder = forwarder
-        self.parcel = parcel
-        self.own_bytes = own_bytes
-        self.roots = roots
+    def __init__(self, queue: ForwardQueue, parcel: Parcel, *, room_bytes: int) -> None:
+        """Keep what is to be sent."""
+        self._queue = queue
+        self._parcel = parcel
+        self._room_bytes = room_bytes
 
-    def commit(self, *, judged: bool) -> None:
-        """Pass the request on; ``judged`` is False if nobody will give a verdict on its spans."""
-        self._forwarder.commit(self, judged=judged)
+    def commit(self) -> None:
+        """Pass the request on; an empty one holds nothing to send."""
+        if self._parcel.body:
+            self._queue.put(self._parcel, room_bytes=self._room_bytes)
+        else:
+            self.cancel()
 
     def cancel(self) -> None:
         """Let go of the room: the request was refused."""
-        self._forwarder.cancel(self)
+        self._queue.release(self._room_bytes)

@@ -51,7 +51,7 @@ class Outbox:
             with self._lock:
                 self._dropped += items
         else:
-            passage.commit(judged=True)
+            passage.commit()
 
     @property
     def dropped(self) -> int:

@@ -10,7 +10,7 @@ from pydantic import Field, PlainValidator
 
 from otel_toolcall_eval.endpoint import OtlpProtocol, is_own_address, protocol_of
 from otel_toolcall_eval.errors import Problem, SettingsError
-from otel_toolcall_eval.settings.fields import Flag, Name, SchemaOf, choice, complaint, schema_of, wrong_kind
+from otel_toolcall_eval.settings.fields import Name, SchemaOf, choice, complaint, schema_of, wrong_kind
 from otel_toolcall_eval.settings.profile import Compression
 from otel_toolcall_eval.settings.shape import Shape
 from otel_toolcall_eval.settings.units import Duration, Size  # noqa: TC001 - pydantic reads the annotations at run time
@@ -85,7 +85,6 @@ class ForwardShape(Shape):
     timeout: Duration | None = Field(default=None, description="For one try.")
     queue_bytes: Size | None = Field(default=None, description="What may wait to be passed on; beyond it requests are refused.")
     max_elapsed: Duration | None = Field(default=None, description="How long one request is tried before it is dropped.")
-    attach_to_root: Flag | None = Field(default=None, description="Hold root spans back until their verdict, and put it on them.")
 
 
 def check_forward(forward: Forward, listen: Listen) -> None:
@@ -116,8 +115,6 @@ def _problems(forward: Forward) -> Iterator[Problem]:
 def forward_oddities(forward: Forward) -> Iterator[Problem]:
     """Yield what a user should know of the settings and need not mend."""
     if forward.endpoint is None:
-        if forward.attach_to_root:
-            yield Problem(where="forward.attach_to_root", what="it does nothing without forward.endpoint", fix="name an endpoint")
         return
     secret = forward.token_file is not None or "authorization" in forward.headers
     if secret and not forward.endpoint.startswith("https://"):

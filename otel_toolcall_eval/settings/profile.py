@@ -100,7 +100,6 @@ class Forward:
         timeout_ns: for one try.
         queue_bytes: what may wait; beyond it requests are refused.
         max_elapsed_ns: how long one request is tried.
-        attach_to_root: root spans are held back until their verdict, which goes out on them.
     """
 
     endpoint: str | None = field(default=None, repr=False)
@@ -114,7 +113,6 @@ class Forward:
     timeout_ns: int = 10 * _SECOND_NS
     queue_bytes: int = 64 * MIB
     max_elapsed_ns: int = 300 * _SECOND_NS
-    attach_to_root: bool = False
 
 
 class JournalSync(StrEnum):

@@ -99,7 +99,6 @@ _FORWARD = {
     "forward.timeout": "timeout_ns",
     "forward.queue_bytes": "queue_bytes",
     "forward.max_elapsed": "max_elapsed_ns",
-    "forward.attach_to_root": "attach_to_root",
 }
 _STATUS = {
     "status.enabled": "enabled",

@@ -82,7 +82,7 @@ class OtlpIntake:
             return export_reply(encoding, signal), None
         if signal is Signal.TRACES:
             decoded = _DECODERS[encoding](body, self._projection())
-            passage = None if self._forward is None else self._forward.reserve(body, encoding, signal, decoded.spans)
+            passage = None if self._forward is None else self._forward.reserve(body, encoding, signal)
             receipt = self._offer(passage, partial(self._sink.offer, decoded, transport=transport), self._shed(decoded, transport))
             return export_reply(encoding, signal, rejected=decoded.rejected, reasons=decoded.reasons), receipt
         records = None if self._logs is None or signal is not Signal.LOGS else _LOG_DECODERS[encoding](body, self._projection())
@@ -95,7 +95,7 @@ class OtlpIntake:
                 passage, partial(self._logs.offer_logs, records, transport=transport), self._shed_logs(records, transport)
             )
         elif passage is not None:
-            passage.commit(judged=True)
+            passage.commit()
         return export_reply(encoding, signal), receipt
 
     def _offer(self, passage: Passage | None, offer: Callable[[], Receipt | None], shed: Callable[[], bool]) -> Receipt | None:
@@ -111,7 +111,7 @@ class OtlpIntake:
             if not shed():
                 passage.cancel()
                 raise
-            passage.commit(judged=False)
+            passage.commit()
             return None
         except BaseException:
             if passage is not None:
@@ -119,7 +119,7 @@ class OtlpIntake:
             raise
         written = None if receipt is None else receipt.done
         if passage is not None and written is None:
-            passage.commit(judged=True)
+            passage.commit()
         elif passage is not None and written is not None:
             written.add_done_callback(partial(_pass_on, passage))
         return receipt
@@ -141,4 +141,4 @@ def _pass_on(passage: Passage, done: Future[None]) -> None:
     if done.cancelled() or done.exception() is not None:
         passage.cancel()
     else:
-        passage.commit(judged=True)
+        passage.commit()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from otel_toolcall_eval.errors import ForwardQueueFullError
@@ -11,7 +11,6 @@ from otel_toolcall_eval.model.trace import Projection
 if TYPE_CHECKING:
     from otel_toolcall_eval.assembly.shed import Shed
     from otel_toolcall_eval.errors import IntakeError
-    from otel_toolcall_eval.model.trace import Span
     from otel_toolcall_eval.wire.decoded import DecodedTraces
     from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
     from otel_toolcall_eval.wire.replies import Encoding, Signal
@@ -56,8 +55,8 @@ class LogSink(Protocol):
 class Passage(Protocol):
     """Room that is reserved for passing one request on; one of the two is called, once."""
 
-    def commit(self, *, judged: bool) -> None:
-        """Pass it on; ``judged`` is False if its spans were shed."""
+    def commit(self) -> None:
+        """Pass it on."""
         ...
 
     def cancel(self) -> None:
@@ -68,8 +67,8 @@ class Passage(Protocol):
 class Forward(Protocol):
     """Passes requests on. Called from any thread, several at a time."""
 
-    def reserve(self, body: bytes, encoding: Encoding, signal: Signal, spans: Iterable[Span] = ()) -> Passage:
-        """Reserve room for a request with these spans.
+    def reserve(self, body: bytes, encoding: Encoding, signal: Signal) -> Passage:
+        """Reserve room for a request.
 
         Raises:
             ForwardQueueFullError: there is none; the sender is asked to resend.

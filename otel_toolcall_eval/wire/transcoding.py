@@ -15,7 +15,6 @@ from google.protobuf.descriptor import FieldDescriptor
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from otel_toolcall_eval.errors import DecodeError
 from otel_toolcall_eval.wire.json_fields import (
@@ -82,13 +81,6 @@ def to_protobuf(body: bytes, signal: Signal, *, limits: Limits = DEFAULT_LIMITS)
     except WrongTypeError as error:
         raise DecodeError(where=error.where, what=error.what, fix=f"send an {request.DESCRIPTOR.name} in OTLP/JSON") from None
     return request.SerializeToString()
-
-
-def span_to_protobuf(fields: JsonObject) -> bytes:
-    """Return fields of a span, as in JSON, in protobuf: what is appended to an encoded span is part of it."""
-    span = Span()
-    _fill(span, fields, 1)
-    return span.SerializeToString()
 
 
 def _fill(message: Message, fields: JsonObject, depth: int) -> None:

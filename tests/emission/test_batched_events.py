@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_toolcall_eval.model.score import TraceReport, Verdict
-    from otel_toolcall_eval.model.trace import Attributes, SpanEvent
 
 NOW_UNIX_NS = 1_790_000_000_000_000_000
 RESOURCE = {"service.name": "s", "telemetry.sdk.name": "opentelemetry"}
@@ -323,25 +322,3 @@ def test_report_that_is_larger_than_a_request_is_parted(monkeypatch: pytest.Monk
     ids = [pair.value.string_value for record in records for pair in record.attributes if pair.key == "toolcall_eval.id"]
     assert ids == [each.evaluation_id for each in given.verdicts]
     assert emitted.logs.items == len(given.verdicts)
-
-
-class Roots:
-    def __init__(self, *, takes: bool) -> None:
-        self.takes = takes
-        self.settled: list[tuple[TraceReport, int]] = []
-
-    def settle(self, report: TraceReport, *, attributes: Attributes, events: tuple[SpanEvent, ...]) -> bool:
-        self.settled.append((report, len(events)))
-        assert bool(attributes) is bool(events)
-        return self.takes
-
-
-@pytest.mark.parametrize("takes", [True, False])
-def test_root_that_takes_its_events_needs_no_span_of_ours(*, takes: bool) -> None:
-    roots, spans = Roots(takes=takes), Outlet()
-    emitter = BatchedEvents(None, spans, resource=RESOURCE, roots=roots)
-    for given in (REPORTS["pass"], report()):
-        emitter.emit(given)
-    emitter.shutdown(PATIENCE_SECONDS)
-    assert [number for _, number in roots.settled] == [2, 0]
-    assert bool(spans.bodies) is not takes

@@ -18,7 +18,6 @@ ALL = (*forward_names.FORWARD_RECORDED, *forward_names.FORWARD_OBSERVED)
         ("toolcall_eval.forward.requests", "observable counter", "{request}", {"toolcall_eval.result", "toolcall_eval.signal"}),
         ("toolcall_eval.forward.retries", "observable counter", "{request}", {"toolcall_eval.signal"}),
         ("toolcall_eval.forward.rejected", "observable counter", "{item}", {"toolcall_eval.signal"}),
-        ("toolcall_eval.forward.roots", "observable counter", "{span}", {"toolcall_eval.result"}),
         ("toolcall_eval.forward.queue", "observable gauge", "By", set()),
         ("toolcall_eval.forward.delay", "histogram", "s", set()),
     ],
@@ -32,7 +31,7 @@ def test_instrument_is_the_one_that_is_promised(name: str, kind: str, unit: str,
 def test_no_name_is_given_twice() -> None:
     found = [instrument.name for instrument in (*ALL, *names.RECORDED, *names.OBSERVED, *operation_names.OPERATION_OBSERVED)]
     assert len(found) == len(set(found))
-    assert len(ALL) == 6
+    assert len(ALL) == 5
 
 
 class Counts:

@@ -25,8 +25,7 @@ from otel_toolcall_eval.wire.replies import Encoding, Signal
 from tests.e2e.ports import held_ports
 from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream
 from tests.patience import PATIENCE_SECONDS, wait_for
-from tests.wire.otlp_requests import numbered, request_of, requests, to_json
-from tests.wire.test_cut_roots import strange
+from tests.wire.otlp_requests import numbered, request_of, requests, strange, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,7 +65,7 @@ def forwarding(
 
 
 def send(made: Forwarder, body: bytes, encoding: Encoding = Encoding.PROTOBUF, signal: Signal = Signal.TRACES) -> None:
-    made.reserve(body, encoding, signal).commit(judged=True)
+    made.reserve(body, encoding, signal).commit()
 
 
 def count(made: Forwarder, name: str, **attributes: str) -> int:

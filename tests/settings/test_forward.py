@@ -27,7 +27,6 @@ forward:
   timeout: 3s
   queue_bytes: 1MiB
   max_elapsed: 1m
-  attach_to_root: true
 """
 
 
@@ -44,7 +43,6 @@ def test_everything_can_be_set_and_files_are_relative_to_the_settings(tmp_path: 
         timeout_ns=3 * SECOND_NS,
         queue_bytes=1 << 20,
         max_elapsed_ns=60 * SECOND_NS,
-        attach_to_root=True,
     )
 
 
@@ -60,7 +58,6 @@ def test_variables_set_the_same() -> None:
         endpoint="https://a:4317",
         headers={"x-tenant": "a b", "x-other": "1"},
         ca_file=Path("ca.pem"),
-        attach_to_root=True,
         compression=Compression.GZIP,
     )
 
@@ -112,7 +109,6 @@ def _quoted(text: str) -> str:
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ({"ATTACH_TO_ROOT": "true"}, ["forward.attach_to_root: it does nothing without forward.endpoint; name an endpoint"]),
         (
             {"ENDPOINT": "http://a:4317", "HEADERS": "authorization=s3cret"},
             ["forward.endpoint: credentials are sent without encryption; begin it with https://, unless the downstream is on this machine"],

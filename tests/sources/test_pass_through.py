@@ -19,10 +19,7 @@ from tests.wire.otlp_requests import numbered, request_of
 from tests.wire.test_transcoding import everything_in_logs, everything_in_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from otel_toolcall_eval.assembly.shed import Shed
-    from otel_toolcall_eval.model.trace import Span
     from otel_toolcall_eval.wire.decoded import DecodedTraces
     from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
 
@@ -39,15 +36,15 @@ class Forwarding:
     done: list[tuple[str, object]] = field(default_factory=list)
     full: bool = False
 
-    def reserve(self, body: bytes, encoding: Encoding, signal: Signal, spans: Iterable[Span] = ()) -> Forwarding:
+    def reserve(self, body: bytes, encoding: Encoding, signal: Signal) -> Forwarding:
         del encoding
         if self.full:
             raise ForwardQueueFullError(where="request", what="full", fix="wait")
-        self.done.append(("reserve", (body, signal, [span.name for span in spans])))
+        self.done.append(("reserve", (body, signal)))
         return self
 
-    def commit(self, *, judged: bool) -> None:
-        self.done.append(("commit", judged))
+    def commit(self) -> None:
+        self.done.append(("commit", None))
 
     def cancel(self) -> None:
         self.done.append(("cancel", None))
@@ -108,8 +105,7 @@ def test_every_signal_is_passed_on_once_it_is_taken(body: bytes, signal: Signal)
     made = intake(sink, forward)
     assert made.wants(signal)
     made.take(body, Encoding.PROTOBUF, signal, transport="grpc")
-    names = ["span 1"] if signal is Signal.TRACES else []
-    assert forward.done == [("reserve", (body, signal, names)), ("commit", True)]
+    assert forward.done == [("reserve", (body, signal)), ("commit", None)]
     assert len(sink.taken) == (signal is not Signal.METRICS)
 
 
@@ -118,7 +114,7 @@ def test_a_request_of_which_every_span_is_rejected_is_passed_on_all_the_same() -
     body = request_of(numbered(1, end_time_unix_nano=0)).SerializeToString()
     reply = intake(Sink(), forward).take(body, Encoding.PROTOBUF, Signal.TRACES, transport="grpc")
     assert b"without an end time" in reply[0]
-    assert forward.steps == [("commit", True)]
+    assert forward.steps == [("commit", None)]
 
 
 @pytest.mark.parametrize("encoding", list(Encoding))
@@ -149,7 +145,7 @@ def test_judging_that_is_behind_sheds_what_is_to_be_judged_and_never_telemetry(b
     forward, sink = Forwarding(), Sink(failure=REFUSAL)
     intake(sink, forward).take(body, Encoding.PROTOBUF, signal, transport="grpc")
     assert sink.shed_requests == [shed]
-    assert forward.steps == [("commit", False)]
+    assert forward.steps == [("commit", None)]
 
 
 @pytest.mark.parametrize("body", [TRACES, LOGS], ids=["traces", "logs"])
@@ -189,11 +185,11 @@ def test_what_has_to_be_done_before_the_answer_is_waited_for(outcome: str) -> No
         promise.set_exception(OSError())
     else:
         promise.cancel()
-    assert forward.steps == [("commit", True) if outcome == "kept" else ("cancel", None)]
+    assert forward.steps == [("commit", None) if outcome == "kept" else ("cancel", None)]
 
 
 def test_logs_that_nobody_reads_are_passed_on() -> None:
     forward = Forwarding()
     made = OtlpIntake(sink=Intake(), projection=Projection, forward=forward)
     made.take(LOGS, Encoding.PROTOBUF, Signal.LOGS, transport="grpc")
-    assert forward.steps == [("commit", True)]
+    assert forward.steps == [("commit", None)]

@@ -319,3 +319,20 @@ def requests(draw: st.DrawFn) -> ExportTraceServiceRequest:
             group.scope.name, group.scope.version = draw(_texts), draw(_texts)
             group.spans.extend(draw(st.lists(_spans, max_size=3)))
     return request
+
+
+UNKNOWN = varint(1000 << 3 | 2) + b"\x03new"
+"""A field that nobody knows."""
+
+
+def strange(request: ExportTraceServiceRequest) -> ExportTraceServiceRequest:
+    """Put a field that nobody knows into everything."""
+    request.MergeFromString(UNKNOWN)
+    for block in request.resource_spans:
+        block.MergeFromString(UNKNOWN)
+        block.resource.MergeFromString(UNKNOWN)
+        for group in block.scope_spans:
+            group.MergeFromString(UNKNOWN)
+            for span in group.spans:
+                span.MergeFromString(UNKNOWN)
+    return request

@@ -212,8 +212,7 @@ FAILURES: Final = Board(
                 tempo_search(
                     "Failing verdicts in Tempo",
                     "Spans that carry a failing verdict, and its least score: evaluate_tool_calls, or the judged root itself. If it is "
-                    "empty though verdicts fail, the sidecar's traces do not reach Tempo: set export.otlp.endpoint, or forward.endpoint "
-                    "with attach_to_root.",
+                    "empty though verdicts fail, the sidecar's traces do not reach Tempo: set export.otlp.endpoint.",
                 )
             ],
             folded=True,
