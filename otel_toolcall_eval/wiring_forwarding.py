@@ -10,7 +10,7 @@ from otel_toolcall_eval.settings.service import Compression
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_toolcall_eval.forwarding.delivery import Client
+    from otel_toolcall_eval.forwarding.downstream import Client
     from otel_toolcall_eval.forwarding.forwarder import Forwarder
     from otel_toolcall_eval.settings.service import Settings
 

@@ -12,16 +12,16 @@ from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal, client_option
 from otel_toolcall_eval.emission.telemetry import Telemetry, own_resource
 from otel_toolcall_eval.endpoint import OtlpProtocol, is_own_address
 from otel_toolcall_eval.forwarding.downstream import Downstream
+from otel_toolcall_eval.forwarding.forwarder import Outbox
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
-from otel_toolcall_eval.forwarding.outbox import Outbox
 from otel_toolcall_eval.wire.replies import Signal as WireSignal
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from otel_toolcall_eval.emission.otlp import Target
-    from otel_toolcall_eval.forwarding.delivery import Client
+    from otel_toolcall_eval.forwarding.downstream import Client
 
 _logger = logging.getLogger(__name__)
 

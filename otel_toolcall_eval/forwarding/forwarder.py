@@ -1,17 +1,24 @@
-"""Passes requests on: takes them in with their room reserved, and sends them from threads of its own.
+"""Passes requests on, and sends our own events: takes requests in with their room reserved, and sends them from threads of its own.
 
 Senders are threads, a few: one request at a time would wait for each answer in turn, and many would only queue at the downstream.
+
+Our own events go the same way. The SDK's batch processors drop without a word when they are full, block for minutes while a collector is
+dead, and give up what they hold when they are shut down meanwhile. Here what waits is bounded in bytes, tried again with a growing delay,
+and counted when it is lost.
 """
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.forwarding.delivery import Delivered, Parcel, Refused, TryAgain
-from otel_toolcall_eval.forwarding.episodes import FORWARDING, Episodes
+from otel_toolcall_eval.errors import ForwardQueueFullError
+from otel_toolcall_eval.forwarding.downstream import Delivered, Parcel, Refused, TryAgain
 from otel_toolcall_eval.forwarding.forward_queue import DELIVERED, EXPIRED, ForwardQueue
 from otel_toolcall_eval.suppression import suppressed_instrumentation
 from otel_toolcall_eval.wire.replies import Encoding, Signal
@@ -22,15 +29,60 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.accounts import Counts
     from otel_toolcall_eval.errors import Problem
-    from otel_toolcall_eval.forwarding.delivery import Client, Outcome
-    from otel_toolcall_eval.forwarding.episodes import Words
+    from otel_toolcall_eval.forwarding.downstream import Client, Outcome
     from otel_toolcall_eval.forwarding.forward_queue import Entry
+
+_logger = logging.getLogger(__name__)
 
 SENDERS: Final = 4
 ENTRY_BYTES: Final = 500
 """What a request that waits takes beside its body."""
 
 _END_SECONDS: Final = 5.0
+
+EVENT_QUEUE_BYTES: Final = 32 * 1024 * 1024
+"""What may wait of one signal: some 60,000 verdicts, two seconds at the sidecar's full rate or hours at a usual one."""
+
+EVENT_MAX_ELAPSED_SECONDS: Final = 300.0
+"""How long one request is tried. Source: the Collector's exporters do so by default."""
+
+_EVENT_SENDERS: Final = 2
+
+_TELLING_FAILURES: Final = 2  # one alone is a connection that was closed while idle, or a downstream that restarts in no time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What is said of each thing that can go wrong, with what to turn."""
+
+    rejected: str
+    refused: str
+    failing: str
+    works: str
+    expired: str
+    full: str
+    left: str
+
+
+FORWARDING: Final = Words(
+    rejected="the downstream rejected part of a request",
+    refused="the downstream refuses requests for good, so they are dropped; check forward.endpoint, its credentials, and its log",
+    failing="the downstream can't be reached, or takes nothing; requests wait and are tried again; see forward.endpoint and .protocol",
+    works="the downstream takes requests again",
+    expired="requests are dropped that were tried for forward.max_elapsed",
+    full="the queue of requests to pass on is full; senders are asked to wait",
+    left="requests that senders had been answered for could not be passed on before the end; "
+    "check that the downstream can be reached, or raise completion.shutdown_timeout",
+)
+EXPORTING: Final = Words(
+    rejected="the OTLP endpoint rejected part of our events",
+    refused="the OTLP endpoint refuses our events for good, so they are dropped; check its address, its credentials, and its log",
+    failing="the OTLP endpoint can't be reached, or takes nothing; events wait and are tried again; see export.otlp, OTEL_EXPORTER_OTLP_*",
+    works="the OTLP endpoint takes events again",
+    expired="events are dropped that the OTLP endpoint did not take for minutes",
+    full="too many events wait for the OTLP endpoint; the newest are dropped until it keeps up",
+    left="events could not be exported before the end; check the OTLP endpoint, or raise completion.shutdown_timeout",
+)
 
 
 class Forwarder:
@@ -43,7 +95,6 @@ class Forwarder:
         queue_bytes: int,
         max_elapsed_seconds: float,
         on_delivered: Callable[[float], None] | None = None,
-        clock: Callable[[], int] = time.monotonic_ns,
         words: Words = FORWARDING,
         senders: int = SENDERS,
     ) -> None:
@@ -54,16 +105,14 @@ class Forwarder:
             queue_bytes: what may wait.
             max_elapsed_seconds: since it was first tried, until a request is given up.
             on_delivered: is told, for each request that was delivered, how many seconds it waited. Called from several threads.
-            clock: monotonic nanoseconds.
             words: what the operator is told in.
             senders: threads that send.
         """
         self._client = client
         self._number_of_senders = senders
         self._on_delivered = on_delivered
-        self._clock = clock
         self._queue = ForwardQueue(
-            limit_bytes=queue_bytes, max_elapsed_ns=round(max_elapsed_seconds * 1e9), clock=clock, random=random.random
+            limit_bytes=queue_bytes, max_elapsed_ns=round(max_elapsed_seconds * 1e9), clock=time.monotonic_ns, random=random.random
         )
         self._episodes = Episodes(client.shown, protocol="http/protobuf" if client.takes_json else "grpc", words=words)
         self._senders: list[threading.Thread] = []
@@ -187,7 +236,7 @@ class Forwarder:
             self._episodes.failing(outcome.code, in_a_row=self._queue.failures)
         self._episodes.full(is_full=self._queue.is_full)
         if result == DELIVERED and self._on_delivered is not None:
-            self._on_delivered((self._clock() - entry.put_ns) / 1e9)
+            self._on_delivered((time.monotonic_ns() - entry.put_ns) / 1e9)
         if result == EXPIRED:
             self._episodes.expired()
 
@@ -213,3 +262,137 @@ class Passage:
     def cancel(self) -> None:
         """Let go of the room: the request was refused."""
         self._queue.release(self._room_bytes)
+
+
+class Outbox:
+    """Sends our own events of one signal. Any thread."""
+
+    def __init__(self, client: Client, signal: Signal, *, queue_bytes: int = EVENT_QUEUE_BYTES) -> None:
+        """Start sending to ``client``."""
+        self._signal = signal
+        self._forwarder = Forwarder(
+            client, queue_bytes=queue_bytes, max_elapsed_seconds=EVENT_MAX_ELAPSED_SECONDS, words=EXPORTING, senders=_EVENT_SENDERS
+        )
+        self._lock = threading.Lock()
+        self._dropped = 0  # guarded by _lock
+        self._told = 0  # how much was lost by the end of the last flush; whoever flushes does so one at a time
+        self._forwarder.start()
+
+    def send(self, body: bytes, *, items: int) -> None:
+        """Take a request of so many spans or records; if there is no room for it, it is dropped, counted and told."""
+        try:
+            passage = self._forwarder.reserve(body, Encoding.PROTOBUF, self._signal, items=items)
+        except ForwardQueueFullError:
+            with self._lock:
+                self._dropped += items
+        else:
+            passage.commit()
+
+    @property
+    def dropped(self) -> int:
+        """Return how many spans or records were lost: for lack of room, given up, or rejected by the endpoint."""
+        with self._lock:
+            own = self._dropped
+        return own + self._forwarder.undelivered_items
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Wait until all that was taken is delivered; False if that took longer, or something was lost since the last flush."""
+        if not self._forwarder.wait_until_empty(timeout_seconds):
+            return False
+        before, self._told = self._told, self.dropped
+        return before == self._told
+
+    def shutdown(self, timeout_seconds: float) -> bool:
+        """Send what waits within the time given, and end; False if something was left."""
+        return self._forwarder.stop(timeout_seconds)
+
+    def counts(self) -> Counts:
+        """Return exports that failed, whether or not they were tried again, what was lost, and what waits."""
+        signal = (("signal", self._signal.name.lower()),)
+        results, retries = self._forwarder.results()
+        failed = sum(retries.values()) + sum(number for (result, _), number in results.items() if result != DELIVERED)
+        return {
+            ("toolcall_eval.export.failures", signal): failed,
+            ("toolcall_eval.export.dropped", signal): self.dropped,
+            ("toolcall_eval.export.queue", signal): self._forwarder.waiting_bytes,
+        }
+
+
+class Episodes:
+    """Tells the operator what goes wrong, once for each episode; never what was sent, what was answered, or any header. Any thread."""
+
+    def __init__(self, shown: str, *, protocol: str, words: Words = FORWARDING) -> None:
+        """Start with nothing told; ``shown`` is the downstream's address, without credentials."""
+        self._words = words
+        self._fields = {"endpoint": shown, "protocol": protocol}
+        self._lock = threading.Lock()
+        # Guarded by _lock:
+        self._told: set[str] = set()
+        self._rejected: Counter[str] = Counter()
+
+    @property
+    def rejected(self) -> Counter[str]:
+        """Return how many spans, records and data points were rejected in requests that were taken, by signal."""
+        with self._lock:
+            return Counter(self._rejected)
+
+    def delivered(self, signal: Signal, *, rejected: int) -> None:
+        """Note a request that was taken, but for what was rejected of it."""
+        name = signal.name.lower()
+        self._works()
+        self._over(f"refused {name}")
+        if not rejected:
+            self._over(f"rejected {name}")
+            return
+        with self._lock:
+            self._rejected[name] += rejected
+        if self._begins(f"rejected {name}"):
+            _logger.warning(self._words.rejected, extra={**self._fields, "signal": name, "rejected": rejected})
+
+    def refused(self, signal: Signal, code: str) -> None:
+        """Note a request that the downstream will never take."""
+        name = signal.name.lower()
+        self._works()
+        if self._begins(f"refused {name}"):
+            _logger.error(self._words.refused, extra={**self._fields, "signal": name, "status": code})
+
+    def failing(self, code: str, *, in_a_row: int) -> None:
+        """Note a request that has to be sent again."""
+        if in_a_row >= _TELLING_FAILURES and self._begins("failing"):
+            _logger.warning(self._words.failing, extra={**self._fields, "status": code})
+
+    def expired(self) -> None:
+        """Note a request that was given up."""
+        if self._begins("expired"):
+            _logger.error(self._words.expired, extra=self._fields)
+
+    def full(self, *, is_full: bool) -> None:
+        """Note whether the queue is full."""
+        if not is_full:
+            self._over("full")
+        elif self._begins("full"):
+            _logger.warning(self._words.full, extra=self._fields)
+
+    def left(self, requests: int) -> None:
+        """Tell what could not be sent before the end."""
+        if requests:
+            _logger.error(self._words.left, extra={**self._fields, "requests": requests})
+
+    def _works(self) -> None:
+        if self._over("failing"):
+            _logger.info(self._words.works, extra=self._fields)
+        self._over("expired")
+
+    def _begins(self, episode: str) -> bool:
+        with self._lock:
+            if episode in self._told:
+                return False
+            self._told.add(episode)
+            return True
+
+    def _over(self, episode: str) -> bool:
+        with self._lock:
+            if episode not in self._told:
+                return False
+            self._told.discard(episode)
+            return True

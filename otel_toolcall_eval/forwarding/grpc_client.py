@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import grpc
 
-from otel_toolcall_eval.forwarding.delivery import Delivered, Refused, TryAgain
-from otel_toolcall_eval.forwarding.downstream import Token, tls_of
+from otel_toolcall_eval.forwarding.downstream import Delivered, Refused, Token, TryAgain, tls_of
 from otel_toolcall_eval.wire.answers import rejected_in, retry_info_seconds, status_retry_seconds
 from otel_toolcall_eval.wire.replies import Encoding
 from otel_toolcall_eval.wire.services import GRPC_SERVICES
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.errors import Problem
-    from otel_toolcall_eval.forwarding.delivery import Outcome, Parcel
-    from otel_toolcall_eval.forwarding.downstream import Downstream
+    from otel_toolcall_eval.forwarding.downstream import Downstream, Outcome, Parcel
     from otel_toolcall_eval.wire.replies import Signal
 
     Export = grpc.UnaryUnaryMultiCallable[bytes, bytes]

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from otel_toolcall_eval.forwarding.delivery import Delivered, Refused, TryAgain
-from otel_toolcall_eval.forwarding.downstream import Token, tls_of
+from otel_toolcall_eval.forwarding.downstream import Delivered, Refused, Token, TryAgain, tls_of
 from otel_toolcall_eval.suppression import suppressed_instrumentation
 from otel_toolcall_eval.wire.answers import rejected_in
 from otel_toolcall_eval.wire.services import HTTP_PATHS
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.errors import Problem
-    from otel_toolcall_eval.forwarding.delivery import Outcome, Parcel
-    from otel_toolcall_eval.forwarding.downstream import Downstream
+    from otel_toolcall_eval.forwarding.downstream import Downstream, Outcome, Parcel
 
 _RETRYABLE: Final = frozenset({
     HTTPStatus.TOO_MANY_REQUESTS,

@@ -9,8 +9,7 @@ import grpc
 import pytest
 import trustme
 
-from otel_toolcall_eval.forwarding.delivery import Delivered, Parcel, TryAgain
-from otel_toolcall_eval.forwarding.downstream import Downstream, tls_of
+from otel_toolcall_eval.forwarding.downstream import Delivered, Downstream, Parcel, TryAgain, tls_of
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
 from otel_toolcall_eval.wire.replies import Encoding, Signal
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from otel_toolcall_eval.forwarding.delivery import Client, Outcome
+    from otel_toolcall_eval.forwarding.downstream import Client, Outcome
 
 PARCEL = Parcel(signal=Signal.LOGS, encoding=Encoding.PROTOBUF, body=b"x")
 

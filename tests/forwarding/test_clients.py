@@ -16,8 +16,7 @@ from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untype
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
 from otel_toolcall_eval.errors import SettingsError
-from otel_toolcall_eval.forwarding.delivery import Delivered, Outcome, Parcel, Refused, TryAgain
-from otel_toolcall_eval.forwarding.downstream import Downstream, Token, tls_of
+from otel_toolcall_eval.forwarding.downstream import Delivered, Downstream, Outcome, Parcel, Refused, Token, TryAgain, tls_of
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
 from otel_toolcall_eval.sources.tokens import Tokens
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from otel_toolcall_eval.forwarding.delivery import Client
+    from otel_toolcall_eval.forwarding.downstream import Client
 
     Make = Callable[[Downstream], Client]
     Serve = Callable[[Behaviour], AbstractContextManager[int]]

@@ -16,8 +16,7 @@ from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_toolcall_eval.errors import DecodeError, ForwardQueueFullError
-from otel_toolcall_eval.forwarding.delivery import Delivered, Outcome, Parcel
-from otel_toolcall_eval.forwarding.downstream import Downstream
+from otel_toolcall_eval.forwarding.downstream import Delivered, Downstream, Outcome, Parcel
 from otel_toolcall_eval.forwarding.forwarder import SENDERS, Forwarder
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
@@ -157,7 +156,7 @@ def test_refusals_and_partial_success_are_counted_and_told_once(kind: str, caplo
         assert count(made, "requests", result="refused", signal="traces") == 2
         assert count(made, "requests", result="delivered", signal="traces") == 3
         assert count(made, "rejected", signal="traces") == 9
-    assert [record.levelname for record in caplog.records if record.name.endswith("episodes")] == ["ERROR", "WARNING"]
+    assert [record.levelname for record in caplog.records if record.name.endswith("forwarder")] == ["ERROR", "WARNING"]
     assert "secret" not in caplog.text
 
 

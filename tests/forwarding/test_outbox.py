@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.forwarding.delivery import Delivered, Refused, TryAgain
-from otel_toolcall_eval.forwarding.outbox import Outbox
+from otel_toolcall_eval.forwarding.downstream import Delivered, Refused, TryAgain
+from otel_toolcall_eval.forwarding.forwarder import Outbox
 from otel_toolcall_eval.wire.replies import Encoding, Signal
 from tests.patience import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_toolcall_eval.forwarding.delivery import Outcome, Parcel
+    from otel_toolcall_eval.forwarding.downstream import Outcome, Parcel
 
 FAILURES, DROPPED, QUEUE = (("toolcall_eval.export." + word, (("signal", "logs"),)) for word in ("failures", "dropped", "queue"))
 
