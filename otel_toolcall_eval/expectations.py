@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import Counter
-from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
@@ -18,12 +17,11 @@ from opentelemetry.trace import get_current_span
 
 from otel_toolcall_eval.api import EvaluationResult
 from otel_toolcall_eval.errors import ExpectationError, ExpectationTimeoutError
-from otel_toolcall_eval.generator_steps import in_async_steps, in_steps
 from otel_toolcall_eval.settings.criteria_code import CodeCriteria, GivenCriteria, JsonObject, read_criteria
 from otel_toolcall_eval.sources.watching import MAX_WATCHED_TRACES, WATCHERS_KEY, watchers_in
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from otel_toolcall_eval.model.bound import Bound
@@ -41,9 +39,10 @@ DEFAULT_TIMEOUT_SECONDS = 10.0
 class Expectation:
     """What ``with expect_tool_calls(...) as expectation`` gives: the way to the results."""
 
-    def __init__(self, criteria: CodeCriteria) -> None:
+    def __init__(self, criteria: CodeCriteria, *, block: Expecting) -> None:
         """Expect tool calls of every trace that starts, or goes on, where this stands in the context."""
         self._criteria = criteria
+        self._block = block
         self._news = threading.Condition()
         # Guarded by _news:
         self._reports: dict[bytes, TraceReport | None] = {}  # by trace, in order of their first spans; None: not judged yet
@@ -55,6 +54,10 @@ class Expectation:
     def bound(self) -> Bound:
         """Return what the traces inside are bound to."""
         return self._criteria.bound
+
+    def is_of(self, block: Expecting) -> bool:
+        """Tell whether this block was entered with it."""
+        return self._block is block
 
     @property
     def trace_ids(self) -> tuple[str, ...]:
@@ -187,7 +190,7 @@ class Expecting:
 
     def __enter__(self) -> Expectation:
         """Expect from here on."""
-        expectation = _Entered(self._criteria, by=self)
+        expectation = Expectation(self._criteria, block=self)
         _attach(*watchers_in(get_current()), expectation)
         return expectation
 
@@ -195,28 +198,20 @@ class Expecting:
         """Expect no longer. In a context that this was not entered in, such as another task's, there is nothing to end."""
         # No token is kept: one can't be used up in another context than its own, as where a generator is closed by another task.
         watchers = watchers_in(get_current())
-        own = [place for place, watcher in enumerate(watchers) if isinstance(watcher, _Entered) and watcher.by is self]
+        own = [place for place, watcher in enumerate(watchers) if isinstance(watcher, Expectation) and watcher.is_of(self)]
         if own:
             _attach(*watchers[: own[-1]], *watchers[own[-1] + 1 :])
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Decorate a function, a coroutine function, or a generator function of either kind, which is inside whenever it runs."""
-        if inspect.isasyncgenfunction(function):
+        """Decorate a function or a coroutine function.
 
-            @wraps(function)
-            def stepwise_async(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[object, object]:
-                expectation = Expectation(self._criteria)
-                return in_async_steps(function(*args, **kwargs), lambda: _inside(expectation))
-
-            return cast("Callable[P, R]", stepwise_async)
-        if inspect.isgeneratorfunction(function):
-
-            @wraps(function)
-            def stepwise(*args: P.args, **kwargs: P.kwargs) -> Generator[object, object, object]:
-                expectation = Expectation(self._criteria)
-                return in_steps(function(*args, **kwargs), lambda: _inside(expectation))
-
-            return cast("Callable[P, R]", stepwise)
+        Raises:
+            TypeError: it is a generator function, whose caller goes on between its steps, and would be inside, too.
+        """
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            name = getattr(function, "__qualname__", repr(function))
+            message = f"{WHERE} does not decorate generator functions, such as {name}; write a with block inside it, around the agent's run"
+            raise TypeError(message)
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
@@ -234,14 +229,6 @@ class Expecting:
         return called
 
 
-class _Entered(Expectation):
-    """An expectation that knows which block it belongs to."""
-
-    def __init__(self, criteria: CodeCriteria, *, by: Expecting) -> None:
-        super().__init__(criteria)
-        self.by = by
-
-
 def expect_tool_calls(criteria: GivenCriteria, *, config: Mapping[str, JsonObject] | None = None, name: str = WHERE) -> Expecting:
     """Judge the traces that run inside by these criteria, in addition to what applies to them anyway.
 
@@ -251,10 +238,10 @@ def expect_tool_calls(criteria: GivenCriteria, *, config: Mapping[str, JsonObjec
             run_agent()
         assert expectation.result()["ToolCallCountEvaluator"].label == "pass"
 
-    As a decorator it does the same around each call; the verdicts go out as telemetry. It takes a ``ToolCallEvalSpanProcessor`` in the
-    TracerProvider, with or without criteria of its own. A trace counts as inside if one of its sampled spans starts inside: blocks may be
-    nested, and hold several traces, or a part of one. Another process takes part by baggage, which carries names alone: set
-    ``toolcall_eval.criteria`` to names of criteria that are loaded there.
+    As a decorator of a function or a coroutine function it does the same around each call; the verdicts go out as telemetry. It takes a
+    ``ToolCallEvalSpanProcessor`` in the TracerProvider, with or without criteria of its own. A trace counts as inside if one of its
+    sampled spans starts inside: blocks may be nested, and hold several traces, or a part of one. Another process takes part by baggage,
+    which carries names alone: set ``toolcall_eval.criteria`` to names of criteria that are loaded there.
 
     Args:
         criteria: as for ``evaluate``; or criteria objects; or a name, or several, of criteria that the processor has loaded.
@@ -266,16 +253,6 @@ def expect_tool_calls(criteria: GivenCriteria, *, config: Mapping[str, JsonObjec
         TypeError: they are of a type that criteria have not.
     """
     return Expecting(read_criteria(criteria, config, name=name, where=WHERE))
-
-
-@contextmanager
-def _inside(expectation: Expectation) -> Iterator[None]:
-    """Let a piece of code run where the expectation stands."""
-    _attach(*watchers_in(get_current()), expectation)
-    try:
-        yield
-    finally:
-        _attach(*(watcher for watcher in watchers_in(get_current()) if watcher is not expectation))
 
 
 def _attach(*watchers: object) -> None:

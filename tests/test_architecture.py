@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sources", "settings", "forwarding", "emission", "journal", "process_limits", "zstandard"),
     ("worker",),
     ("journaling", "reporting"),
-    ("accounts", "clock", "emitter", "ending", "endpoint", "generator_steps", "notices", "pace", "renewed"),
+    ("accounts", "clock", "emitter", "ending", "endpoint", "notices", "pace", "renewed"),
     ("suppression", "taking", "token_file", "work_queue"),
     ("work_items",),
     ("pipeline",),
