@@ -24,8 +24,10 @@ used as a truth value.
 of this kind has to notice; and pytest could only say ``0 == 1``. *Results with a truth value* (``assert tool_calls.in_order(...)``):
 pytest shows such a result in one line of 240 characters, and only comparisons have a hook for more. *One method for each assertion*
 (``tool_calls.assert_count("search", 1)``): works everywhere, but is a second language beside Python's, which is there already; it is
-kept for what no operator says, ``assert_meets``. *Patterns among the expected values* (``unittest.mock.ANY``): the evaluators compare
-JSON; for anything else there are the plain values, ``[call.args for call in tool_calls]``.
+kept for what no operator says, ``assert_meets``. *Patterns of our own among the expected values*: ``unittest.mock.ANY``,
+``pytest.approx(20)`` and whatever else has an equality of its own may stand in place of any value in them. *Lengths, integers and
+iteration* of these objects, which would say nothing of what was not recorded: for that there are the plain values,
+``[call.args for call in tool_calls]``.
 
 PYTEST_DONT_REWRITE: see the package's docstring.
 """

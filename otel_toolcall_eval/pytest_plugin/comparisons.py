@@ -7,41 +7,40 @@ object for ``in`` and for ``not in``, so where the answer is not known these rai
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
+from otel_toolcall_eval.evaluators.answers import compared
+from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
 from otel_toolcall_eval.judging import included
 from otel_toolcall_eval.model.criteria import (
     EVERY_TOOL,
     ArgsCriteria,
+    ArgsExpectation,
     Check,
     CountCriteria,
     CountExpectation,
     Include,
+    Matching,
     Operator,
     OrderCriteria,
     OutputCriteria,
+    OutputExpectation,
 )
 from otel_toolcall_eval.model.score import Label
-from otel_toolcall_eval.model.tool_call import CallLog
-from otel_toolcall_eval.pytest_plugin.telling import order_lines
+from otel_toolcall_eval.model.tool_call import CallLog, ContentState
+from otel_toolcall_eval.pytest_plugin.telling import difference_lines, is_json, order_lines, returned, shown
+from otel_toolcall_eval.values.difference import differences, likeness
 from otel_toolcall_eval.values.rendering import render
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
     from otel_toolcall_eval.api import EvaluationResult
     from otel_toolcall_eval.model.criteria import Criteria
-    from otel_toolcall_eval.model.tool_call import Extraction, ToolCall
+    from otel_toolcall_eval.model.tool_call import Extraction, Json, ToolCall
 
 _MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_OPERATORS = {
-    "==": Operator.EQUAL,
-    "!=": Operator.NOT_EQUAL,
-    "<": Operator.LESS,
-    ">": Operator.GREATER,
-    "<=": Operator.LESS_EQUAL,
-    ">=": Operator.GREATER_EQUAL,
-}
 SHOWN_CHARACTERS = 200
 _IDS = {CountCriteria: "count", OrderCriteria: "order", ArgsCriteria: "args", OutputCriteria: "output"}
 
@@ -121,7 +120,9 @@ class Comparable:
         asked = "in" if operator == "not in" else "==" if negated else _MIRRORED.get(operator, operator) if mirrored else operator
         if not self._fits(asked, expected):
             return None
-        left, right = (_show(expected), str(self)) if mirrored else (str(self), _show(expected))
+        left, right = (
+            (shown(expected, limit=SHOWN_CHARACTERS), str(self)) if mirrored else (str(self), shown(expected, limit=SHOWN_CHARACTERS))
+        )
         results = self._results(asked, expected)
         told = [f"{self._label(result)}{result.explanation}" for result in results if result.label is not Label.PASS]
         if negated and not told:
@@ -170,19 +171,13 @@ class CallCount(Comparable):
         super().__init__(calls)
         self._tool = tool
 
-    def __int__(self) -> int:
-        """Return the number of recorded calls, whatever may be missing."""
-        return len(self._included(self._tool))
-
-    __index__ = __int__
-
     def __str__(self) -> str:
         """Return what stands in the test."""
         return f"tool_calls.count({'' if self._tool is None else repr(self._tool)})"
 
     def __repr__(self) -> str:
         """Return the number of recorded calls."""
-        return str(int(self))
+        return str(len(self._included(self._tool)))
 
     def __ne__(self, expected: object) -> bool:
         """Tell whether the number is another one for certain."""
@@ -205,11 +200,11 @@ class CallCount(Comparable):
         return self._holds(">=", expected)
 
     def _fits(self, operator: str, expected: object) -> bool:
-        return operator in _OPERATORS and isinstance(expected, int) and not isinstance(expected, bool)
+        return operator in _MIRRORED and isinstance(expected, int) and not isinstance(expected, bool)
 
     def _results(self, operator: str, expected: object) -> Sequence[EvaluationResult]:
         assert isinstance(expected, int)  # noqa: S101 - ``_fits`` looked; this tells mypy
-        return [self._judge_count(self._tool, _OPERATORS[operator], expected)]
+        return [self._judge_count(self._tool, Operator("=" if operator == "==" else operator), expected)]
 
 
 class CallOrder(Comparable):
@@ -220,21 +215,13 @@ class CallOrder(Comparable):
 
     _advice = "tool_calls.order == ['search', 'book']"
 
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names."""
-        return (call.name for call in self._included())
-
-    def __len__(self) -> int:
-        """Return how many calls were recorded."""
-        return len(self._included())
-
     def __str__(self) -> str:
         """Return what stands in the test."""
         return "tool_calls.order"
 
     def __repr__(self) -> str:
         """Return the names."""
-        return repr(list(self))
+        return repr(self._names())
 
     def __contains__(self, expected: object) -> bool:
         """Tell whether a tool was called, or whether several were called in this order, with others between or not."""
@@ -251,11 +238,163 @@ class CallOrder(Comparable):
             return [self._judge_count(None, Operator.EQUAL if operator == "==" else Operator.GREATER_EQUAL, 0)]
         return [self._judge(OrderCriteria(expected=names, strict=operator == "=="))]
 
+    def _names(self) -> list[str]:
+        return [call.name for call in self._included()]
+
     def _details(self, operator: str, expected: object) -> Iterable[str]:
         if operator == "==" and isinstance(expected, list | tuple):
-            return order_lines(expected, list(self))
+            return order_lines(expected, self._names())
         return ()
 
 
-def _show(expected: object) -> str:
-    return repr(expected) if isinstance(expected, str | int) else render(expected, limit=SHOWN_CHARACTERS)
+class _CallValues(Comparable):
+    """What one tool was called with, or returned: one value for each call, None where it was not recorded in full."""
+
+    method = ""
+
+    def __init__(self, calls: Calls, tool: str) -> None:
+        """Look at the calls of one tool."""
+        super().__init__(calls)
+        self._tool = tool
+
+    def __str__(self) -> str:
+        """Return what stands in the test."""
+        return f"tool_calls.{self.method}({self._tool!r})"
+
+    def __repr__(self) -> str:
+        """Return the value of each call."""
+        return render([self._value(call) for call in self._included(self._tool)], limit=SHOWN_CHARACTERS)
+
+    def __contains__(self, expected: object) -> bool:
+        """Tell whether a call had this value, whatever other calls there were."""
+        return self._contains(expected)
+
+    def _results(self, operator: str, expected: object) -> Sequence[EvaluationResult]:
+        wanted = self._filled(operator, self._wanted(operator, expected))
+        counts = [self._judge_count(self._tool, Operator.EQUAL, len(wanted))] if operator == "==" else []
+        return [*counts, *([self._judge(self._criteria(operator, wanted))] if wanted else [])]
+
+    def _details(self, operator: str, expected: object) -> Iterable[str]:
+        wanted = self._filled(operator, self._wanted(operator, expected))
+        return difference_lines(wanted, self._included(self._tool), self._beside, in_order=operator == "==", subset=operator == ">=")
+
+    def _filled(self, operator: str, wanted: Sequence[Json]) -> Sequence[Json]:
+        """Put recorded values in place of what is equal to them in its own way, such as ``pytest.approx(3)``: evaluators compare JSON.
+
+        What is not equal stays, and the evaluators find that nothing equals it.
+        """
+        calls = self._included(self._tool)
+        if not calls or all(map(is_json, wanted)):
+            return wanted
+        rows = [[_fill(one, self._known(one, call)) for call in calls] for one in wanted]
+        if operator == "==":
+            return [row[place] if place < len(row) else wanted[place] for place, row in enumerate(rows)]
+        pairs = [[self._beside(one, call) for one, call in zip(row, calls, strict=True)] for row in rows]
+        nearest = [max(range(len(calls)), key=[2**64 if pair is None else likeness(*pair) for pair in row].__getitem__) for row in pairs]
+        subset = operator == ">="
+        options = [
+            sum(1 << place for place, pair in enumerate(row) if pair is not None and not differences(*pair, extra_allowed=subset))
+            for row in pairs
+        ]
+        places = zip(maximum_matching(options), nearest, strict=True)
+        return [row[near if place == UNMATCHED else place] for row, (place, near) in zip(rows, places, strict=True)]
+
+    def _value(self, call: ToolCall) -> Json:
+        """Return the value of a call; None if it was not recorded in full."""
+        pair = self._beside(None, call)
+        return None if pair is None else pair[1]
+
+    @abstractmethod
+    def _known(self, wanted: Json, call: ToolCall) -> object:
+        """Return the value of a call in the form to be compared with an expected one; if it was recorded in part, that."""
+
+    @abstractmethod
+    def _beside(self, wanted: Json, call: ToolCall) -> tuple[Json, Json] | None:
+        """Return an expected value and that of a call in the forms to be compared; None if the call's was not recorded in full."""
+
+    @abstractmethod
+    def _wanted(self, operator: str, expected: object) -> Sequence[Json]: ...
+
+    @abstractmethod
+    def _criteria(self, operator: str, wanted: Sequence[Json]) -> Criteria: ...
+
+
+class CallArgs(_CallValues):
+    """What a tool was called with; compares with an object of arguments, or a list of them."""
+
+    _advice = "tool_calls.args('search') == {'city': 'Tokyo'}"
+    method = "args"
+
+    def __ge__(self, expected: Mapping[str, object] | Sequence[Mapping[str, object]]) -> bool:
+        """Tell whether there is a call with at least these arguments; for a list, one call for each of its entries."""
+        return self._holds(">=", expected)
+
+    def _fits(self, operator: str, expected: object) -> bool:
+        entries = expected if isinstance(expected, list | tuple) else (expected,)
+        if any(not isinstance(one, Mapping) and not is_json(one) for one in entries):  # Python would ask it, and ANY equals anything
+            message = f"arguments are an object, so {expected!r} can't be compared with them; write it inside one, as in {{'city': ANY}}"
+            raise TypeError(message)
+        several = isinstance(expected, list | tuple) and all(isinstance(one, Mapping) for one in expected)
+        return operator in ("==", "!=", ">=", "in") and (isinstance(expected, Mapping) or several)
+
+    def _known(self, wanted: Json, call: ToolCall) -> object:
+        pair = self._beside(wanted, call)
+        return call.arguments.content.partial if pair is None else pair[1]
+
+    def _beside(self, wanted: Json, call: ToolCall) -> tuple[Json, Json] | None:
+        content = call.arguments.content
+        return (wanted, {} if content.nothing else content.value) if content.state is ContentState.FULL else None
+
+    def _wanted(self, operator: str, expected: object) -> Sequence[Json]:  # noqa: ARG002 - outputs need it
+        return [expected] if isinstance(expected, Mapping) else list(expected)  # type: ignore[call-overload]
+
+    def _criteria(self, operator: str, wanted: Sequence[Json]) -> Criteria:
+        expectations = tuple(ArgsExpectation(tool=self._tool, arguments=one) for one in wanted)  # type: ignore[arg-type]
+        in_order = Matching.POSITIONAL if operator == "==" else Matching.MAXIMUM
+        return ArgsCriteria(expectations=expectations, strict=True, subset=operator == ">=", matching=in_order)
+
+
+class CallOutputs(_CallValues):
+    """What a tool returned; compares with one output, or with a list that has one for each call."""
+
+    _advice = "tool_calls.output('search') == 'sunny'"
+    method = "output"
+
+    def _fits(self, operator: str, expected: object) -> bool:
+        return operator in ("==", "!=", "in") and not isinstance(expected, Comparable)
+
+    def _known(self, wanted: Json, call: ToolCall) -> object:
+        content = call.output.content
+        if content.state not in (ContentState.FULL, ContentState.UNPARSED):
+            return content.partial
+        found = compared(wanted, content)[1]
+        return returned(content) if isinstance(found, str) else found
+
+    def _beside(self, wanted: Json, call: ToolCall) -> tuple[Json, Json] | None:
+        content = call.output.content
+        return compared(wanted, content) if content.state is ContentState.FULL else None
+
+    def _wanted(self, operator: str, expected: object) -> Sequence[Json]:
+        return list(expected) if operator == "==" and isinstance(expected, list | tuple) else [expected]  # type: ignore[list-item]
+
+    def _criteria(self, operator: str, wanted: Sequence[Json]) -> Criteria:
+        expectations = tuple(OutputExpectation(tool=self._tool, output=one) for one in wanted)
+        in_order = Matching.POSITIONAL if operator == "==" else Matching.MAXIMUM
+        return OutputCriteria(expectations=expectations, strict=True, matching=in_order)
+
+    def _details(self, operator: str, expected: object) -> Iterable[str]:
+        lines = list(super()._details(operator, expected))
+        if operator == "==" and isinstance(expected, list | tuple) and len(expected) != len(self._included(self._tool)):
+            lines.append("a list stands for one output of each call; for one call that returns a list, write [[...]]")
+        return lines
+
+
+def _fill(wanted: Json, found: object) -> Json:
+    """Return an expected value in which whatever is no JSON and equals what was found at its place is replaced by that."""
+    if isinstance(wanted, Mapping):
+        members = found if isinstance(found, Mapping) else {}
+        return {key: _fill(member, members[key]) if key in members else member for key, member in wanted.items()}
+    if isinstance(wanted, list | tuple):
+        items = found if isinstance(found, list | tuple) and len(found) == len(wanted) else wanted
+        return [_fill(item, beside) for item, beside in zip(wanted, items, strict=True)]
+    return cast("Json", found) if not is_json(wanted) and wanted == found else wanted

@@ -113,7 +113,7 @@ def _differing(path: str, wanted: Json, found: Json, *, extra_allowed: bool = Fa
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         for key in wanted:
             if key not in found:
-                yield f"{path}.{key} is missing, expected {_value(wanted[key])}"
+                yield f"{path}.{key} is missing, expected {shown(wanted[key])}"
             else:
                 yield from _differing(f"{path}.{key}", wanted[key], found[key])
         if not extra_allowed:
@@ -123,12 +123,27 @@ def _differing(path: str, wanted: Json, found: Json, *, extra_allowed: bool = Fa
         for place, (inner_wanted, inner_found) in enumerate(pairs):
             yield from _differing(f"{path}[{place}]", inner_wanted, inner_found)
     else:
-        yield f"{path} is {_value(found)}, expected {_value(wanted)}"
+        yield f"{path} is {_value(found)}, expected {shown(wanted)}"
 
 
 def _are_lists_of_one_length(*values: Json) -> bool:
     lists = [value for value in values if isinstance(value, Sequence) and not isinstance(value, str)]
     return len(lists) == len(values) and len({len(one) for one in lists}) == 1
+
+
+def is_json(value: object) -> bool:
+    """Tell whether a span can hold such a value."""
+    if isinstance(value, Mapping):
+        return all(map(is_json, value.values()))
+    return all(map(is_json, value)) if isinstance(value, list | tuple) else value is None or isinstance(value, str | int | float)
+
+
+def shown(expected: object, *, limit: int = VALUE_CHARACTERS) -> str:
+    """Return an expected value as it stands in the test; it may hold what is no JSON, such as ``pytest.approx(3)``."""
+    if is_json(expected):
+        return render(expected, limit=limit)
+    text = repr(expected)
+    return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 def _value(value: Json) -> str:

@@ -15,11 +15,10 @@ from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallStatus, ContentState
 from otel_toolcall_eval.model.trace import Doubt
 from otel_toolcall_eval.pipeline import OWN_SCOPE
-from otel_toolcall_eval.pytest_plugin.comparisons import CallCount, CallOrder
+from otel_toolcall_eval.pytest_plugin.comparisons import CallArgs, CallCount, CallOrder, CallOutputs
 from otel_toolcall_eval.pytest_plugin.items import Judged, PathsLike, criteria_paths, judge_all
 from otel_toolcall_eval.pytest_plugin.recorder import recorder_of, why_no_span
 from otel_toolcall_eval.pytest_plugin.telling import call_lines, counted, returned, verdict_lines
-from otel_toolcall_eval.pytest_plugin.value_comparisons import CallArgs, CallOutputs
 from otel_toolcall_eval.settings.criteria_code import build_checks
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 

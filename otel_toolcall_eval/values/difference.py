@@ -24,6 +24,7 @@ MAX_DIFFERENCES: Final = 3
 _MAX_KEY: Final = 60  # keys come from the payload too, and nothing bounds them there
 _OBJECT: Final = "an object"
 _LIST: Final = "a list"
+_OTHER: Final = "no JSON value"
 _KINDS: Final = (
     (str, "text"),
     (bool, "a boolean"),  # before numbers: Python counts it among them, we don't
@@ -69,7 +70,7 @@ def _walk(path: str, expected: object, actual: object, depth: int, *, extra_allo
     """Yield the differences of two values that may have ``depth`` levels of lists and objects."""
     wanted, found = _kind(expected), _kind(actual)
     if wanted != found:
-        yield f"{path} is {found}, expected {wanted}"
+        yield f"{path} differs" if wanted == _OTHER else f"{path} is {found}, expected {wanted}"
     elif depth == 0 and wanted in {_OBJECT, _LIST}:
         yield f"{path} differs"  # deeper than identity looks, which then finds nothing equal
     elif isinstance(expected, Mapping) and isinstance(actual, Mapping):
@@ -111,4 +112,4 @@ def _kind(value: object) -> str:
     """Name the kind of a value."""
     if value is None:
         return "null"
-    return next((name for kinds, name in _KINDS if isinstance(value, kinds)), "no JSON value")
+    return next((name for kinds, name in _KINDS if isinstance(value, kinds)), _OTHER)

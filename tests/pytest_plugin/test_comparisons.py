@@ -272,11 +272,69 @@ def test_nothing_of_it_is_a_truth_value(calls: ToolCalls, value: Callable[[ToolC
         bool(value(calls))
 
 
-@pytest.mark.parametrize("expected", [ANY, {"city": ANY}, {"city": ["Tokyo", {1}]}])
-def test_what_no_span_can_hold_is_refused(provider: TracerProvider, calls: ToolCalls, expected: object) -> None:
+@pytest.mark.parametrize("ask", [len, int, list])
+def test_no_plain_number_or_list_is_got_out_of_it_that_says_nothing_of_what_was_not_recorded(
+    calls: ToolCalls, ask: Callable[[object], object]
+) -> None:
+    for value in (calls.count("search"), calls.order, calls.args("a"), calls.output("a")):
+        with pytest.raises(TypeError):
+            ask(value)
+
+
+MATCHED: dict[str, Callable[[ToolCalls], bool]] = {
+    "args": lambda t: t.args("book") == {"hotel": {"stars": pytest.approx(4.0000001)}},
+    "args-of-each-call": lambda t: t.args("search") == [{"city": ANY, "days": ANY}, {"city": "Paris", "days": pytest.approx(3)}],
+    "args-another": lambda t: t.args("book") != {"hotel": {"stars": pytest.approx(5)}},
+    "args-of-a-call": lambda t: {"city": "Paris", "days": ANY} in t.args("search"),
+    "args-of-no-call": lambda t: {"city": "Rome", "days": ANY} not in t.args("search"),
+    "args-missing": lambda t: {"city": "Paris", "days": 3, "pets": ANY} not in t.args("search"),
+    "args-at-least": lambda t: t.args("search") >= {"days": pytest.approx(3)},
+    "args-at-least-whichever-is-left": lambda t: t.args("search") >= [{"city": ANY}, {"city": "Tokyo"}],
+    "args-in-place-of-an-object": lambda t: t.args("book") == {"hotel": ANY},
+    "output": lambda t: t.output("search") == [{"price": pytest.approx(90)}, ANY],
+    "output-text": lambda t: t.output("book") == ANY,
+    "output-of-a-call": lambda t: {"price": pytest.approx(90.0)} in t.output("search"),
+    "output-of-no-call": lambda t: {"price": pytest.approx(91)} not in t.output("search"),
+}
+
+
+@pytest.mark.parametrize("holds", MATCHED.values(), ids=MATCHED)
+def test_expected_values_may_say_themselves_what_they_equal(
+    provider: TracerProvider, calls: ToolCalls, holds: Callable[[ToolCalls], bool]
+) -> None:
     run_agent(provider)
-    with pytest.raises(TypeError, match="is no JSON value, so no recorded one equals it"):
-        bool(calls.output("search") == [expected])
+    assert holds(calls)
+
+
+def test_what_is_not_equal_in_its_own_way_is_shown_as_it_stands_in_the_test(provider: TracerProvider, calls: ToolCalls) -> None:
+    run_agent(provider)
+    near = pytest.approx(5, abs=0.5)
+    assert calls.args("book").explanation("==", {"hotel": {"stars": near}}, mirrored=False) == [
+        f"tool_calls.args('book') == {{'hotel': {{'stars': {near}}}}}",
+        "0 of 1 expected arguments match; book_0: $.hotel.stars differs",
+        f"call 1: $.hotel.stars is 4, expected {near}",
+        *MADE,
+    ]
+
+
+def test_text_that_is_quoted_or_spells_a_number_is_compared_as_it_is_shown(provider: TracerProvider, calls: ToolCalls) -> None:
+    for output in ('"quoted"', "90"):
+        call(provider, "search", {}, output)
+    assert calls.output("search") == [ANY, pytest.approx(90)]
+
+
+@pytest.mark.parametrize("expected", [ANY, [ANY], pytest.approx(3)], ids=["any", "any-call", "approx"])
+def test_arguments_as_a_whole_are_an_object(calls: ToolCalls, expected: object) -> None:
+    with pytest.raises(TypeError, match=r"arguments are an object, so .* can't be compared with them; write it inside one"):
+        bool(calls.args("search") == expected)
+
+
+def test_what_was_not_captured_may_equal_what_says_so_itself(provider: TracerProvider, calls: ToolCalls) -> None:
+    run_agent(provider)
+    call(provider, "search")
+    for expected in ({"city": "Rome", "days": ANY}, {"city": "Rome", "days": pytest.approx(3)}):
+        with pytest.raises(AssertionError, match="inconclusive"):
+            assert expected not in calls.args("search")
 
 
 def test_calls_are_there_as_plain_values_too(provider: TracerProvider, calls: ToolCalls) -> None:
@@ -286,12 +344,10 @@ def test_calls_are_there_as_plain_values_too(provider: TracerProvider, calls: To
         ("search", {"city": "Paris", "days": 3}, "none left", None),
         ("book", {"hotel": {"stars": 4}}, "booked", None),
     ]
-    assert [one.name for one in calls] == list(calls.order) == ["search", "search", "book"]
-    assert list(calls.args("book")) == [{"hotel": {"stars": 4}}]
-    assert list(calls.output("book")) == ["booked"]
-    assert int(calls.count("search")) == len(calls.args("search")) == len(calls.output("search")) == 2
+    assert [one.name for one in calls] == ["search", "search", "book"]
     assert (repr(calls), repr(calls.count())) == ("<tool calls: search, search, book>", "3")
     assert (repr(calls.order), repr(calls.args("book"))) == ("['search', 'search', 'book']", "[{'hotel': {'stars': 4}}]")
+    assert repr(calls.output("book")) == "['booked']"
 
 
 def test_a_failed_tool_is_shown_with_its_error(provider: TracerProvider, calls: ToolCalls) -> None:
