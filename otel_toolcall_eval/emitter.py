@@ -4,7 +4,7 @@ Another back end is one module in ``emission/`` with a class that has these thre
 ``in_process.build_in_process``), where it joins the list of emitters; worker, journal and pipeline know no more of emitters than this.
 What it has to keep to, and ``tests/emission/test_emitters.py`` holds it to:
 
-- ``emit`` never waits: what takes time has a thread and a bounded queue of its own, and counts what it drops; see ``forwarding.outbox``.
+- ``emit`` never waits: what takes time has a thread and a bounded queue of its own, and counts what it drops; see ``forwarding.forwarder``.
 - Every report comes: of traces that nothing is bound to (``report.unbound``), without a judged span, again with a higher ``revision`` if
   late spans changed a verdict, and with the same ``evaluation_id`` if an earlier process may not have delivered it.
 - Names are cut by ``attributes.clean_name``; reasons are told by ``attributes.explanation`` alone, which takes secrets out. A report holds
