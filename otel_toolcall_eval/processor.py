@@ -15,7 +15,7 @@ from otel_toolcall_eval.emission.deadline import Attempt, Flusher
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.in_process import build_in_process
 from otel_toolcall_eval.registration import Registration
-from otel_toolcall_eval.settings.criteria_code import read_criteria
+from otel_toolcall_eval.settings.criteria_check import read_criteria
 from otel_toolcall_eval.settings.criteria_file import load_criteria
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline, with_criteria
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, Span
     from opentelemetry.trace import TracerProvider
 
-    from otel_toolcall_eval.settings.criteria_code import GivenCriteria, JsonObject
+    from otel_toolcall_eval.settings.criteria_check import GivenCriteria, JsonObject
 
 TRACE_ID_BYTES = 16
 

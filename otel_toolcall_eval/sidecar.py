@@ -13,8 +13,8 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import SettingsError, ToolCallEvalError
-from otel_toolcall_eval.settings.criteria_source import files_of
-from otel_toolcall_eval.settings.place import Findings
+from otel_toolcall_eval.settings.criteria_file import files_of
+from otel_toolcall_eval.settings.diagnostics import Findings
 from otel_toolcall_eval.wiring import SECOND_NS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from otel_toolcall_eval.receivers import build_receivers
 from otel_toolcall_eval.settings.listeners import Listen, Listener
 from otel_toolcall_eval.settings.profile import DEFAULTS, Profile
 from otel_toolcall_eval.settings.profile import Intake as IntakeSettings
-from otel_toolcall_eval.settings.units import Address
+from otel_toolcall_eval.settings.types import Address
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sources.receivers import Intake, call, otlp, running
 from tests.wire.otlp_requests import attribute, numbered, request_of

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.extraction.dialect_parser import parse_dialects
 from otel_toolcall_eval.extraction.extractor import Extractor
+from otel_toolcall_eval.settings.diagnostics import Findings
 from otel_toolcall_eval.settings.document import read_document
 from otel_toolcall_eval.settings.patterns import compile_pattern
-from otel_toolcall_eval.settings.place import Findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

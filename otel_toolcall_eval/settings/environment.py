@@ -10,18 +10,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from otel_toolcall_eval.settings.diagnostics import Place, nearest, quoted
 from otel_toolcall_eval.settings.forward_shape import ForwardTlsShape
-from otel_toolcall_eval.settings.place import Place
 from otel_toolcall_eval.settings.redact_shape import RedactShape
 from otel_toolcall_eval.settings.service_layer import read_layer
 from otel_toolcall_eval.settings.service_shapes import SECTIONS, OtlpShape, TlsShape
-from otel_toolcall_eval.settings.suggestion import nearest, quoted
-from otel_toolcall_eval.settings.units import FROM_TEXT
+from otel_toolcall_eval.settings.types import FROM_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_toolcall_eval.settings.place import Findings
+    from otel_toolcall_eval.settings.diagnostics import Findings
 
 PREFIX: Final = "OTEL_TOOLCALL_EVAL_"
 CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from otel_toolcall_eval.settings.config_model import check, member, place_of
 from otel_toolcall_eval.settings.criteria_check import Evaluator, configure
-from otel_toolcall_eval.settings.criteria_shapes import EvaluatorShape
-from otel_toolcall_eval.settings.evaluator_types import BY_ID, EvaluatorType, Foreign, referred, type_of
-from otel_toolcall_eval.settings.shape import check, member, place_of
-from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
+from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorShape, EvaluatorType, Foreign, referred, type_of
+from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from otel_toolcall_eval.settings.criteria_source import Tolerance
-    from otel_toolcall_eval.settings.place import Findings, Place
+    from otel_toolcall_eval.settings.diagnostics import Findings, Place
 
 Known: TypeAlias = "Evaluator | Foreign"
 
@@ -27,6 +25,20 @@ _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
 def key_of(identifier: str) -> str:
     """Return the form in which IDs are compared: as they are, but a GUID in lower case, since tools write it either way."""
     return identifier.lower() if _GUID.fullmatch(identifier) else identifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """Where in a file unknown keys are warned about, in place of being errors.
+
+    Attributes:
+        structure: in the file, its items and evaluators: in the sample's form, whose tools write more than we read.
+        content: in configurations and criteria: in all JSON, since these are the guides' own words even in a file that also uses
+            ours. A misspelt key that has to be there is an error in any case.
+    """
+
+    structure: bool
+    content: bool
 
 
 class Scope:

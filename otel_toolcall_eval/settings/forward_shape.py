@@ -10,10 +10,9 @@ from pydantic import Field, PlainValidator
 
 from otel_toolcall_eval.endpoint import OtlpProtocol, is_own_address, protocol_of
 from otel_toolcall_eval.errors import Problem, SettingsError
-from otel_toolcall_eval.settings.fields import Flag, Name, SchemaOf, choice, complaint, schema_of, wrong_kind
+from otel_toolcall_eval.settings.config_model import Shape
 from otel_toolcall_eval.settings.profile import Compression
-from otel_toolcall_eval.settings.shape import Shape
-from otel_toolcall_eval.settings.units import Duration, Size  # noqa: TC001 - pydantic reads the annotations at run time
+from otel_toolcall_eval.settings.types import Duration, Flag, Name, SchemaOf, Size, choice, complaint, schema_of, wrong_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from otel_toolcall_eval.errors import Problem
-from otel_toolcall_eval.settings.units import OFF, Address
+from otel_toolcall_eval.settings.types import OFF, Address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

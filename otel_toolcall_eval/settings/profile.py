@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
 from otel_toolcall_eval.settings.listeners import Listen
-from otel_toolcall_eval.settings.units import MIB
+from otel_toolcall_eval.settings.types import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.endpoint import OtlpProtocol
     from otel_toolcall_eval.errors import Problem
-    from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+    from otel_toolcall_eval.settings.criteria_file import CriteriaSource
     from otel_toolcall_eval.settings.patterns import LinearPattern
 
 _SECOND_NS = 1_000_000_000

@@ -6,11 +6,10 @@ from typing import Annotated
 
 from pydantic import Field, PlainValidator, ValidationInfo
 
-from otel_toolcall_eval.settings.fields import Flag, SchemaOf, complaint, wrong_kind
+from otel_toolcall_eval.settings.config_model import Shape
+from otel_toolcall_eval.settings.diagnostics import quoted
 from otel_toolcall_eval.settings.patterns import LinearPattern, compile_pattern
-from otel_toolcall_eval.settings.shape import Shape
-from otel_toolcall_eval.settings.suggestion import quoted
-from otel_toolcall_eval.settings.units import FROM_TEXT
+from otel_toolcall_eval.settings.types import FROM_TEXT, Flag, SchemaOf, complaint, wrong_kind
 from otel_toolcall_eval.values.redaction import words_of
 
 _KEYS_FIX = "list keys, as in [customer_number, iban]"

@@ -11,7 +11,9 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import models_json_schema
 
 from otel_toolcall_eval.errors import SettingsError
-from otel_toolcall_eval.settings.criteria_shapes import (
+from otel_toolcall_eval.settings.criteria_models import (
+    FOREIGN_PATTERN,
+    TYPES,
     ArgsConfig,
     ArgsShape,
     CountConfig,
@@ -24,8 +26,9 @@ from otel_toolcall_eval.settings.criteria_shapes import (
     OrderShape,
     OutputConfig,
     OutputShape,
+    ids_of,
 )
-from otel_toolcall_eval.settings.evaluator_types import FOREIGN_PATTERN, TYPES, ids_of
+from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
 from otel_toolcall_eval.settings.service_shapes import (
     ControlListenerShape,
     CriteriaEntryShape,
@@ -34,12 +37,11 @@ from otel_toolcall_eval.settings.service_shapes import (
     OtlpShape,
     ServiceShape,
 )
-from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_toolcall_eval.settings.shape import Shape
+    from otel_toolcall_eval.settings.config_model import Shape
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_toolcall_eval.errors import Problem, SettingsError
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource
+from otel_toolcall_eval.settings.diagnostics import Findings
 from otel_toolcall_eval.settings.document import read_document
 from otel_toolcall_eval.settings.environment import CONFIG_VARIABLE, read_environment
 from otel_toolcall_eval.settings.forward_shape import check_forward, forward_oddities
 from otel_toolcall_eval.settings.listeners import Listen, Listener, TlsFiles, TokenFile, exposures, listen_of
-from otel_toolcall_eval.settings.place import Findings
 from otel_toolcall_eval.settings.profile import (
     DEFAULTS,
     Compression,
@@ -35,7 +35,7 @@ from otel_toolcall_eval.settings.profile import (
     Status,
 )
 from otel_toolcall_eval.settings.service_layer import read_layer
-from otel_toolcall_eval.settings.units import Address
+from otel_toolcall_eval.settings.types import Address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

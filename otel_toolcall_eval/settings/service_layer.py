@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.span_kinds import RootCondition
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource
-from otel_toolcall_eval.settings.fields import kind_of
+from otel_toolcall_eval.settings.config_model import Shape, check, member, place_of
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource
+from otel_toolcall_eval.settings.diagnostics import quoted
 from otel_toolcall_eval.settings.forward_shape import ForwardTlsShape
 from otel_toolcall_eval.settings.service_shapes import SECTIONS, CriteriaEntryShape, OtlpShape, RootShape, ServiceShape
-from otel_toolcall_eval.settings.shape import Shape, check, member, place_of
-from otel_toolcall_eval.settings.suggestion import quoted
-from otel_toolcall_eval.settings.units import OFF
+from otel_toolcall_eval.settings.types import OFF, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from otel_toolcall_eval.settings.place import Findings, Place
+    from otel_toolcall_eval.settings.diagnostics import Findings, Place
 
 
 def read_layer(raw: object, place: Place, findings: Findings, *, folder: Path, context: object = None) -> Mapping[str, object]:

@@ -8,22 +8,29 @@ from pydantic import BeforeValidator, Field
 
 from otel_toolcall_eval.assembly.completion import Unit
 from otel_toolcall_eval.endpoint import OtlpProtocol
-from otel_toolcall_eval.settings.fields import Flag, GivenNames, Name, Object, Whatever, choice, schema_of, wrong_kind
+from otel_toolcall_eval.settings.config_model import Shape
 from otel_toolcall_eval.settings.forward_shape import ForwardShape
 from otel_toolcall_eval.settings.profile import JournalSync, LogFormat, LogLevel, ShownValues
 from otel_toolcall_eval.settings.redact_shape import RedactShape  # noqa: TC001 - pydantic reads the annotations at run time
-from otel_toolcall_eval.settings.shape import Shape
-from otel_toolcall_eval.settings.units import (  # noqa: TC001 - pydantic reads the annotations at run time
+from otel_toolcall_eval.settings.types import (
     Duration,
+    Flag,
+    GivenNames,
     Hosts,
     ListenAddress,
     Mebibytes,
+    Name,
     Natural,
+    Object,
     OptionalAddress,
     Origins,
     Positive,
     Size,
+    Whatever,
     Workers,
+    choice,
+    schema_of,
+    wrong_kind,
 )
 
 if TYPE_CHECKING:

@@ -14,15 +14,14 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
-from otel_toolcall_eval.settings.place import Place
-from otel_toolcall_eval.settings.plain import MAX_DEPTH, MAX_VALUES
-from otel_toolcall_eval.settings.suggestion import quoted
+from otel_toolcall_eval.settings.diagnostics import Place, quoted
+from otel_toolcall_eval.settings.document import MAX_DEPTH, MAX_VALUES
 from otel_toolcall_eval.values.integers import read_integer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_toolcall_eval.settings.place import Findings, Step
+    from otel_toolcall_eval.settings.diagnostics import Findings, Step
 
 _Path: TypeAlias = "tuple[Step, ...]"
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.status import recent as recent_module
 from otel_toolcall_eval.status.recent import PASSING_WAITING, Recent

@@ -16,8 +16,7 @@ from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.telemetry import own_resource
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.process_limits import collect_garbage_seldom
-from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.wire import otlp_protobuf
 from otel_toolcall_eval.wiring import build_pipeline

@@ -14,8 +14,7 @@ from otel_toolcall_eval.emission.aggregator import Aggregator
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.telemetry import own_resource
-from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from otel_toolcall_eval.wire import otlp_protobuf
 from otel_toolcall_eval.wiring import build_pipeline

@@ -12,9 +12,9 @@ from jsonschema import Draft202012Validator
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel, Reach
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
+from otel_toolcall_eval.settings.diagnostics import Findings
 from otel_toolcall_eval.settings.document import read_document
 from otel_toolcall_eval.settings.environment import SINGLE_VARIABLES
-from otel_toolcall_eval.settings.place import Findings
 from otel_toolcall_eval.settings.schema import criteria_schema
 from otel_toolcall_eval.settings.service import Profile, load_settings
 from tests.settings.loading import complaints, setting_complaints

@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_toolcall_eval import evaluate
+from otel_toolcall_eval.settings.diagnostics import Findings
 from otel_toolcall_eval.settings.document import read_document
-from otel_toolcall_eval.settings.place import Findings
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:

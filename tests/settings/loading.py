@@ -9,7 +9,7 @@ import pytest
 
 from otel_toolcall_eval.errors import CriteriaError, SettingsError
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, load_criteria
-from otel_toolcall_eval.settings.place import Findings, Place
+from otel_toolcall_eval.settings.diagnostics import Findings, Place
 from otel_toolcall_eval.settings.service import Profile, Settings, load_settings
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from otel_toolcall_eval.settings import criteria_source
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource, FileKind, files_of, in_our_form, kind_of_file, meant_kind, true_path
+from otel_toolcall_eval.settings import criteria_file
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, FileKind, files_of, in_our_form, kind_of_file, meant_kind, true_path
+from otel_toolcall_eval.settings.diagnostics import Findings
 from otel_toolcall_eval.settings.document import Document
-from otel_toolcall_eval.settings.place import Findings
 from tests.settings.loading import eval_set, evaluator, item, shown, top, write
 
 
@@ -51,7 +51,7 @@ def test_an_empty_folder_is_told(tmp_path: Path) -> None:
 
 
 def test_a_mistaken_folder_is_not_searched_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(criteria_source, "MAX_ENTRIES", 5)
+    monkeypatch.setattr(criteria_file, "MAX_ENTRIES", 5)
     write(tmp_path, {f"{number}.json": {} for number in range(6)})
     findings = Findings()
     assert found(tmp_path, findings) == []

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from otel_toolcall_eval.settings import document
+from otel_toolcall_eval.settings.diagnostics import Findings, Spelling
 from otel_toolcall_eval.settings.document import read_document
-from otel_toolcall_eval.settings.place import Findings, Spelling
 from tests.settings.loading import shown, write
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from otel_toolcall_eval.model.criteria import Matching, Operator
 from otel_toolcall_eval.model.tool_call import CallKind
-from otel_toolcall_eval.settings.fields import (
+from otel_toolcall_eval.settings.types import (
     OURS,
     Count,
     Flag,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from otel_toolcall_eval.model.criteria import Reach, Selector
-from otel_toolcall_eval.settings.match_rules import selector_of
-from otel_toolcall_eval.settings.place import Findings
+from otel_toolcall_eval.settings.diagnostics import Findings
+from otel_toolcall_eval.settings.eval_set_file import selector_of
 from tests.settings.loading import said, top
 
 NOBODY: frozenset[str] = frozenset()

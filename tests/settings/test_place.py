@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from otel_toolcall_eval.errors import CriteriaError
-from otel_toolcall_eval.settings.place import MAX_REPORTED, Findings, Place
+from otel_toolcall_eval.settings.diagnostics import MAX_REPORTED, Findings, Place
 from tests.settings.loading import top
 
 WEATHER = Place(origin="weather.yaml", lines={(): 1, ("evaluations", 0): 3, ("evaluations", 0, "id"): 4})

@@ -4,9 +4,9 @@ from types import MappingProxyType
 
 import pytest
 
-from otel_toolcall_eval.settings import plain
-from otel_toolcall_eval.settings.place import Findings
-from otel_toolcall_eval.settings.plain import to_plain
+from otel_toolcall_eval.settings import document
+from otel_toolcall_eval.settings.diagnostics import Findings
+from otel_toolcall_eval.settings.document import to_plain
 from tests.settings.loading import said, top
 
 
@@ -63,7 +63,7 @@ def test_a_value_that_holds_itself_ends_in_a_complaint() -> None:
 
 
 def test_values_that_unfold_without_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "MAX_VALUES", 1000)
+    monkeypatch.setattr(document, "MAX_VALUES", 1000)
     value: object = "x"
     for _ in range(40):
         value = [value, value]

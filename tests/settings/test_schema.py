@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from otel_toolcall_eval.errors import SettingsError
-from otel_toolcall_eval.settings.place import Findings
+from otel_toolcall_eval.settings.diagnostics import Findings
 from otel_toolcall_eval.settings.schema import KINDS, criteria_schema
 from otel_toolcall_eval.settings.yaml_tree import parse_yaml
 from tests.settings.loading import eval_set, evaluator, item, top

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from otel_toolcall_eval.settings.criteria_shapes import (
+from otel_toolcall_eval.settings.config_model import Shape, check, member, place_of, spellings
+from otel_toolcall_eval.settings.criteria_models import (
     ArgsConfig,
     ArgsShape,
     CountConfig,
@@ -27,9 +28,8 @@ from otel_toolcall_eval.settings.criteria_shapes import (
     OutputConfig,
     OutputShape,
 )
-from otel_toolcall_eval.settings.place import Findings, Place, Spelling
+from otel_toolcall_eval.settings.diagnostics import Findings, Place, Spelling
 from otel_toolcall_eval.settings.service_shapes import CriteriaEntryShape, OtlpShape, ServiceShape
-from otel_toolcall_eval.settings.shape import Shape, check, member, place_of, spellings
 from tests.settings.loading import said, top
 
 SHAPES: list[type[Shape]] = [

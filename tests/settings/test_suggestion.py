@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_toolcall_eval.settings.suggestion import nearest, quoted, use_one_of
+from otel_toolcall_eval.settings.diagnostics import nearest, quoted, use_one_of
 
 
 @pytest.mark.parametrize(

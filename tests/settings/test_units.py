@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
 
-from otel_toolcall_eval.settings.units import FROM_TEXT, Address, Duration, ListenAddress, Mebibytes, Natural, Positive, Size
+from otel_toolcall_eval.settings.types import FROM_TEXT, Address, Duration, ListenAddress, Mebibytes, Natural, Positive, Size
 
 SECOND_NS = 1_000_000_000
 

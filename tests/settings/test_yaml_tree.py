@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.settings import yaml_tree
-from otel_toolcall_eval.settings.place import Findings
+from otel_toolcall_eval.settings.diagnostics import Findings
 from otel_toolcall_eval.settings.yaml_tree import parse_yaml
 from tests.settings.loading import said, top
 

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from otel_toolcall_eval.settings.fields import OURS, kind_of
-from otel_toolcall_eval.settings.place import Spelling
-from otel_toolcall_eval.settings.suggestion import nearest, quoted, use_one_of
+from otel_toolcall_eval.settings.diagnostics import Spelling, nearest, quoted, use_one_of
+from otel_toolcall_eval.settings.types import OURS, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pydantic_core import ErrorDetails
 
-    from otel_toolcall_eval.settings.place import Findings, Place, Step
+    from otel_toolcall_eval.settings.diagnostics import Findings, Place, Step
 
 
 _BUILDING: Final = RLock()
