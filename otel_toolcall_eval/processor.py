@@ -17,7 +17,7 @@ from otel_toolcall_eval.in_process import build_in_process
 from otel_toolcall_eval.registration import Registration
 from otel_toolcall_eval.settings.criteria_check import read_criteria
 from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment, load_settings
 from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline, with_criteria
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
             what, fix = "this is no span processor", "wrap the exporter in one: next=BatchSpanProcessor(exporter)"
             raise SettingsError(where="next", what=what, fix=fix)
         paths = [criteria] if isinstance(criteria, str | os.PathLike) else list(criteria)
-        settings = load_settings(Path(settings_file) if settings_file else None, os.environ, Profile.IN_PROCESS)
+        settings = load_settings(Path(settings_file) if settings_file else None, os.environ, Deployment.IN_PROCESS)
         if paths:
             settings = with_criteria(settings, [Path(path) for path in paths])
         loaded = load_criteria(settings.criteria)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
 from otel_toolcall_eval.errors import ToolCallEvalError
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, files_of, load_criteria
-from otel_toolcall_eval.settings.diagnostics import Findings, nearest
+from otel_toolcall_eval.settings.diagnostics import Diagnostics, did_you_mean
 from otel_toolcall_eval.settings.dialect_file import build_extractor
 from otel_toolcall_eval.settings.document import read_document
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment, load_settings
 from otel_toolcall_eval.settings.service_shapes import SECTIONS
 from otel_toolcall_eval.status.words import selects
 from otel_toolcall_eval.wiring_files import read_files
@@ -62,7 +62,7 @@ class _Found:
         kind = _kind_of(path)
         self.checked.append((str(path), kind.value))
         if path.is_dir():
-            for file in files_of(CriteriaSource(path=path), Findings()):
+            for file in files_of(CriteriaSource(path=path), Diagnostics()):
                 if _kind_of(file) is not _Kind.CRITERIA:
                     self.sort(file)
         if kind is _Kind.CRITERIA:
@@ -77,7 +77,7 @@ class _Found:
         sources, dialects = list(self.criteria), list(self.dialects)
         for path in self.settings:
             try:
-                settings = load_settings(path, {}, Profile.SIDECAR)
+                settings = load_settings(path, {}, Deployment.SIDECAR)
                 warnings += settings.warnings
                 sources += settings.criteria
                 dialects += settings.dialects
@@ -142,12 +142,12 @@ def _problem(problem: Problem) -> dict[str, str]:
 
 def _kind_of(path: Path) -> _Kind:
     # Folders, and files that are none of ours or can't be read, count as criteria: they get its errors.
-    document = None if path.is_dir() else read_document(path, Findings())
+    document = None if path.is_dir() else read_document(path, Diagnostics())
     value = None if document is None else document.value
     if not isinstance(value, dict) or not _CRITERIA_KEYS.isdisjoint(value):
         return _Kind.CRITERIA
     if isinstance(value.get("dialects"), list) and any(isinstance(dialect, dict) for dialect in value["dialects"]):
         return _Kind.DIALECTS
     known = {*_SETTINGS_KEYS, "dialects", *_CRITERIA_KEYS}
-    meant = {key if key in known else nearest(key, known) for key in value}
+    meant = {key if key in known else did_you_mean(key, known) for key in value}
     return _Kind.SETTINGS if meant & {*_SETTINGS_KEYS, "dialects"} else _Kind.CRITERIA

@@ -1,6 +1,6 @@
 """The base of our pydantic models, and the one place where pydantic's errors become ours.
 
-A shape says which keys an object may have, in both spellings. pydantic finds what is wrong, all of it in one go; its words,
+A model says which keys an object may have, in both spellings. pydantic finds what is wrong, all of it in one go; its words,
 which know nothing of our files, never leave this module.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from otel_toolcall_eval.settings.diagnostics import Spelling, nearest, quoted, use_one_of
+from otel_toolcall_eval.settings.diagnostics import Spelling, did_you_mean, quoted, use_one_of
 from otel_toolcall_eval.settings.types import OURS, kind_of
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-    from otel_toolcall_eval.settings.diagnostics import Findings, Place, Step
+    from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, Step
 
 
 _BUILDING: Final = RLock()
 
 
-class Shape(BaseModel):
+class ConfigModel(BaseModel):
     """An object in a file. Keys in snake_case or camelCase; of two spellings of one key camelCase wins (count-both-aliases)."""
 
     model_config = ConfigDict(
@@ -46,12 +46,12 @@ class Shape(BaseModel):
             return super().model_rebuild(**how)
 
 
-ShapeT = TypeVar("ShapeT", bound=Shape)
+ModelT = TypeVar("ModelT", bound=ConfigModel)
 
 
-def spellings(shape: type[Shape]) -> frozenset[str]:
-    """Return every key that the shape knows, in both spellings."""
-    return frozenset(shape.model_fields) | frozenset(to_camel(name) for name in shape.model_fields)
+def spellings(model: type[ConfigModel]) -> frozenset[str]:
+    """Return every key that the model knows, in both spellings."""
+    return frozenset(model.model_fields) | frozenset(to_camel(name) for name in model.model_fields)
 
 
 def member(raw: object, key: str) -> object:
@@ -61,115 +61,115 @@ def member(raw: object, key: str) -> object:
     return raw.get(to_camel(key), raw.get(key))
 
 
-def place_of(raw: object, key: str, place: Place) -> Place:
+def place_of(raw: object, key: str, place: SourceLocation) -> SourceLocation:
     """Return the place of an object's member by its snake_case key, in whichever spelling it was written."""
     return place.at(to_camel(key) if isinstance(raw, dict) and to_camel(key) in raw else key)
 
 
 def check(
-    shape: type[ShapeT],
+    model: type[ModelT],
     raw: object,
-    place: Place,
-    findings: Findings,
+    place: SourceLocation,
+    diagnostics: Diagnostics,
     *,
     tolerant: bool = False,
     context: object = None,
-) -> ShapeT | None:
-    """Return ``raw`` as a shape, or None after all that is wrong with it went to ``findings``.
+) -> ModelT | None:
+    """Return ``raw`` as a model, or None after all that is wrong with it went to ``diagnostics``.
 
     Args:
-        shape: what it should be.
+        model: what it should be.
         raw: plain values.
         place: where it stands.
-        findings: takes problems and warnings.
+        diagnostics: takes problems and warnings.
         tolerant: unknown keys are warned about and left out, in place of being problems.
         context: handed to the validators.
     """
     try:
-        return shape.model_validate(raw, context=context)
+        return model.model_validate(raw, context=context)
     except ValidationError as error:
         details = error.errors(include_url=False)
-    report = _Report(shape, raw, place, findings, tolerant=tolerant)
+    report = _Report(model, raw, place, diagnostics, tolerant=tolerant)
     for detail in details:
         report.add(detail)
     if report.fatal:
         return None
     # Only keys to ignore are left; without them it fits. Not again tolerant: this ends here, whatever happens.
-    return check(shape, _without(raw, report.ignored), place, findings, context=context)
+    return check(model, _without(raw, report.ignored), place, diagnostics, context=context)
 
 
 class _Report:
     """Turns the errors of one validation into problems and warnings."""
 
-    def __init__(self, shape: type[Shape], raw: object, place: Place, findings: Findings, *, tolerant: bool) -> None:
+    def __init__(self, model: type[ConfigModel], raw: object, place: SourceLocation, diagnostics: Diagnostics, *, tolerant: bool) -> None:
         self.fatal = False
         self.ignored: list[tuple[Step, ...]] = []
-        self._shape = shape
+        self._model = model
         self._raw = raw
         self._place = place
-        self._findings = findings
+        self._diagnostics = diagnostics
         self._tolerant = tolerant
 
     def add(self, detail: ErrorDetails) -> None:
         location = detail["loc"]
         match detail["type"]:
             case "extra_forbidden":  # ends with the key as the user wrote it
-                self._unknown_key(self._as_written(location[:-1]), str(location[-1]), _shape_at(self._shape, location[:-1]))
+                self._unknown_key(self._as_written(location[:-1]), str(location[-1]), _model_at(self._model, location[:-1]))
             case "missing":  # ends with our name of the field
-                self._missing_key(self._as_written(location[:-1]), str(location[-1]), _shape_at(self._shape, location[:-1]))
+                self._missing_key(self._as_written(location[:-1]), str(location[-1]), _model_at(self._model, location[:-1]))
             case kind:
                 what, fix = _in_our_words(kind, detail)
                 self._problem(self._as_written(location), what, fix)
 
     def _problem(self, path: Sequence[Step], what: str, fix: str) -> None:
         self.fatal = True
-        self._findings.problem(self._place.at(*path), what, fix)
+        self._diagnostics.problem(self._place.at(*path), what, fix)
 
-    def _unknown_key(self, around: Sequence[Step], key: str, shape: type[Shape]) -> None:
-        if key in shape.model_fields:  # to pydantic, the second spelling of a key is an unknown one
-            self._findings.warn(self._place.at(*around, key), f"{quoted(to_camel(key))} is given too, and wins", "remove one of them")
+    def _unknown_key(self, around: Sequence[Step], key: str, model: type[ConfigModel]) -> None:
+        if key in model.model_fields:  # to pydantic, the second spelling of a key is an unknown one
+            self._diagnostics.warn(self._place.at(*around, key), f"{quoted(to_camel(key))} is given too, and wins", "remove one of them")
             self.ignored.append((*around, key))
             return
-        known = self._in_spelling_of(key, shape)
-        meant = nearest(key, known)
-        if self._tolerant and not self._is_missing(around, self._meant(key, shape), shape):
+        known = self._in_spelling_of(key, model)
+        meant = did_you_mean(key, known)
+        if self._tolerant and not self._is_missing(around, self._meant(key, model), model):
             fix = "remove it" if meant is None else f"did you mean {quoted(meant)}?"
-            self._findings.warn(self._place.at(*around), f"the unknown key {quoted(key)} is ignored", fix)
+            self._diagnostics.warn(self._place.at(*around), f"the unknown key {quoted(key)} is ignored", fix)
             self.ignored.append((*around, key))
             return
         self._problem([*around, key], f"unknown key {quoted(key)}", use_one_of(key, known))
 
-    def _missing_key(self, around: Sequence[Step], name: str, shape: type[Shape]) -> None:
+    def _missing_key(self, around: Sequence[Step], name: str, model: type[ConfigModel]) -> None:
         siblings = _value_at(self._raw, around)
         keys = [key for key in siblings if isinstance(key, str)] if isinstance(siblings, dict) else []
-        unknown = [key for key in keys if key not in spellings(shape)]
-        if any(self._meant(key, shape) == name for key in unknown):
+        unknown = [key for key in keys if key not in spellings(model)]
+        if any(self._meant(key, model) == name for key in unknown):
             return  # the misspelt key is reported, and says which one was meant
         key = to_camel(name) if self._place.spelling is Spelling.CAMEL else name
         fix = f"add it; {quoted(unknown[0])} is no key of this object" if unknown else "add it"
         self._problem(around, f"{quoted(key)} is missing", fix)
 
-    def _is_missing(self, around: Sequence[Step], name: str | None, shape: type[Shape]) -> bool:
+    def _is_missing(self, around: Sequence[Step], name: str | None, model: type[ConfigModel]) -> bool:
         """Tell whether a key is due that is absent: a required one, whose misspelling must not pass as something to ignore."""
-        if name is None or not shape.model_fields[name].is_required():
+        if name is None or not model.model_fields[name].is_required():
             return False
         siblings = _value_at(self._raw, around)
         return isinstance(siblings, dict) and name not in siblings and to_camel(name) not in siblings
 
-    def _meant(self, key: str, shape: type[Shape]) -> str | None:
+    def _meant(self, key: str, model: type[ConfigModel]) -> str | None:
         """Return the name of the field that a misspelt key stands for, or None."""
-        meant = nearest(key, self._in_spelling_of(key, shape))
-        return next((name for name in shape.model_fields if meant in (name, to_camel(name))), None)
+        meant = did_you_mean(key, self._in_spelling_of(key, model))
+        return next((name for name in model.model_fields if meant in (name, to_camel(name))), None)
 
-    def _in_spelling_of(self, key: str, shape: type[Shape]) -> list[str]:
+    def _in_spelling_of(self, key: str, model: type[ConfigModel]) -> list[str]:
         """Return the known keys, spelt as the key is, or as the file's other keys are if the key does not tell."""
         camel = "_" not in key and (key != key.lower() or self._place.spelling is Spelling.CAMEL)
-        return [to_camel(name) if camel else name for name in shape.model_fields]
+        return [to_camel(name) if camel else name for name in model.model_fields]
 
     def _as_written(self, location: Sequence[Step]) -> tuple[Step, ...]:
         """Return pydantic's path, which has our field names, with the keys that the user wrote."""
         value = self._raw
-        shape = self._shape
+        model = self._model
         path: list[Step] = []
         for step in location:
             if isinstance(value, str):
@@ -177,16 +177,16 @@ class _Report:
             if step == "[key]" and not (isinstance(value, dict) and step in value):
                 continue  # pydantic's mark for a key that is wrong itself
             written = step
-            if isinstance(step, str) and step in shape.model_fields:  # others are users' own, such as names of tools
+            if isinstance(step, str) and step in model.model_fields:  # others are users' own, such as names of tools
                 written = to_camel(step) if isinstance(value, dict) and to_camel(step) in value else step
-                shape = _shape_at(shape, [step])
+                model = _model_at(model, [step])
             value = _member_at(value, written)
             path.append(written)
         return tuple(path)
 
 
 def _in_our_words(kind: str, detail: ErrorDetails) -> tuple[str, str]:
-    """Return what is wrong and how to mend it. Every type that our shapes can raise is here; a test makes them all occur."""
+    """Return what is wrong and how to mend it. Every type that our models can raise is here; a test makes them all occur."""
     found = kind_of(detail.get("input"))
     match kind:
         case str(ours) if ours == OURS:
@@ -202,19 +202,19 @@ def _in_our_words(kind: str, detail: ErrorDetails) -> tuple[str, str]:
             return "a key is not text", "use text for keys"
 
 
-def _shape_at(shape: type[Shape], location: Sequence[Step]) -> type[Shape]:
-    """Return the shape of the object at pydantic's path."""
+def _model_at(model: type[ConfigModel], location: Sequence[Step]) -> type[ConfigModel]:
+    """Return the model of the object at pydantic's path."""
     for step in location:
-        if isinstance(step, str) and step in shape.model_fields:
-            shape = next(_shapes_in(shape.model_fields[step].annotation), shape)
-    return shape
+        if isinstance(step, str) and step in model.model_fields:
+            model = next(_models_in(model.model_fields[step].annotation), model)
+    return model
 
 
-def _shapes_in(annotation: object) -> Iterator[type[Shape]]:
-    if isinstance(annotation, type) and issubclass(annotation, Shape):
+def _models_in(annotation: object) -> Iterator[type[ConfigModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
         yield annotation
     for argument in get_args(annotation):
-        yield from _shapes_in(argument)
+        yield from _models_in(argument)
 
 
 def _value_at(raw: object, path: Sequence[Step]) -> object:

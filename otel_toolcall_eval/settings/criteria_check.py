@@ -22,20 +22,20 @@ from otel_toolcall_eval.model.criteria import (
     Reach,
     Selector,
 )
-from otel_toolcall_eval.settings.config_model import Shape, check, member, place_of
+from otel_toolcall_eval.settings.config_model import ConfigModel, check, member, place_of
 from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorType, referred
-from otel_toolcall_eval.settings.diagnostics import Findings, Place, quoted, use_one_of
-from otel_toolcall_eval.settings.document import to_plain
+from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, quoted, use_one_of
+from otel_toolcall_eval.settings.document import plain_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_toolcall_eval.settings.criteria_models import ConfigShape
+    from otel_toolcall_eval.settings.criteria_models import EvaluatorConfig
 
 
 _VERSION_CHARACTERS = 16
 
-_ShapeT = TypeVar("_ShapeT", bound=Shape)
+_ModelT = TypeVar("_ModelT", bound=ConfigModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +53,9 @@ class Evaluator:
     key: str
     name: str
     kind: EvaluatorType
-    config: ConfigShape
+    config: EvaluatorConfig
     default: Criteria | None
-    place: Place
+    place: SourceLocation
 
     def check(self, criteria: Criteria, *, name: str | None = None, pass_threshold: float | None = None) -> Check:
         """Return a check of these criteria, under another name or threshold if one is given."""
@@ -72,38 +72,40 @@ class Evaluator:
 def configure(
     kind: EvaluatorType,
     raw: object,
-    place: Place,
-    findings: Findings,
+    place: SourceLocation,
+    diagnostics: Diagnostics,
     *,
     key: str,
     name: str | None,
     tolerant: bool,
 ) -> Evaluator:
-    """Return an evaluator with the given configuration; what is wrong with it goes to ``findings``.
+    """Return an evaluator with the given configuration; what is wrong with it goes to ``diagnostics``.
 
     Args:
         kind: which evaluator.
         raw: its configuration as plain values; None is the same as {}.
         place: where the configuration stands.
-        findings: takes problems and warnings.
+        diagnostics: takes problems and warnings.
         key: the ID of this evaluator.
         name: what its scores are emitted under if the configuration does not say.
         tolerant: unknown keys are no problem.
     """
-    config = check(kind.config, {} if raw is None else raw, place, findings, tolerant=tolerant) or kind.config()
+    config = check(kind.config, {} if raw is None else raw, place, diagnostics, tolerant=tolerant) or kind.config()
     raw_default = member(raw, "default_evaluation_criteria")
     default = None
     if not says_nothing(raw_default):
         default_place = place_of(raw, "default_evaluation_criteria", place)
-        default = criteria_of(config, raw_default, default_place, findings, tolerant=tolerant)
+        default = criteria_of(config, raw_default, default_place, diagnostics, tolerant=tolerant)
     return Evaluator(key=key, name=config.name or name or key, kind=kind, config=config, default=default, place=place)
 
 
-def criteria_of(config: ConfigShape, raw: object, place: Place, findings: Findings, *, tolerant: bool) -> Criteria | None:
-    """Return raw criteria under a configuration; None after what is wrong with them went to ``findings``."""
+def criteria_of(
+    config: EvaluatorConfig, raw: object, place: SourceLocation, diagnostics: Diagnostics, *, tolerant: bool
+) -> Criteria | None:
+    """Return raw criteria under a configuration; None after what is wrong with them went to ``diagnostics``."""
 
-    def read(shape: type[_ShapeT], raw_criteria: object, /) -> _ShapeT | None:
-        return check(shape, raw_criteria, place, findings, tolerant=tolerant)
+    def read(model: type[_ModelT], raw_criteria: object, /) -> _ModelT | None:
+        return check(model, raw_criteria, place, diagnostics, tolerant=tolerant)
 
     return config.criteria(raw, read)
 
@@ -141,14 +143,14 @@ def build_check(
 
     Source: the four evaluator guides; SEMANTICS, section 4.
     """
-    findings = Findings()
-    configured = _configured(evaluator, config, findings, tolerant=tolerant)
-    raw = to_plain(criteria, configured.place, findings, from_code=True)
+    diagnostics = Diagnostics()
+    configured = _configured(evaluator, config, diagnostics, tolerant=tolerant)
+    raw = plain_values(criteria, configured.place, diagnostics, from_code=True)
     chosen = configured.default
-    if raw is not None and raw != {} and not findings.problems:
-        chosen = criteria_of(configured.config, raw, configured.place, findings, tolerant=tolerant)
-    findings.raise_any(CriteriaError)
-    _tell(findings, warn)
+    if raw is not None and raw != {} and not diagnostics.problems:
+        chosen = criteria_of(configured.config, raw, configured.place, diagnostics, tolerant=tolerant)
+    diagnostics.raise_any(CriteriaError)
+    _tell(diagnostics, warn)
     if chosen is None:
         what = "there are no criteria, and no default criteria"
         raise CriteriaError(where=str(configured.place), what=what, fix="give evaluation criteria")
@@ -157,27 +159,27 @@ def build_check(
 
 def check_config(evaluator: str, config: Mapping[str, object] | None, *, warn: Callable[[Problem], None] | None = None) -> None:
     """Raise CriteriaError if ``build_check`` would refuse this configuration whatever the criteria; ``warn`` is told what it ignores."""
-    findings = Findings()
-    _configured(evaluator, config, findings, tolerant=True)
-    findings.raise_any(CriteriaError)
-    _tell(findings, warn)
+    diagnostics = Diagnostics()
+    _configured(evaluator, config, diagnostics, tolerant=True)
+    diagnostics.raise_any(CriteriaError)
+    _tell(diagnostics, warn)
 
 
-def _tell(findings: Findings, warn: Callable[[Problem], None] | None) -> None:
+def _tell(diagnostics: Diagnostics, warn: Callable[[Problem], None] | None) -> None:
     if warn is not None:
-        for warning in findings.warnings:
+        for warning in diagnostics.warnings:
             warn(warning)
 
 
-def _configured(name: str, config: Mapping[str, object] | None, findings: Findings, *, tolerant: bool) -> Evaluator:
+def _configured(name: str, config: Mapping[str, object] | None, diagnostics: Diagnostics, *, tolerant: bool) -> Evaluator:
     kind = referred(name)
     if not isinstance(kind, EvaluatorType):
         fix = use_one_of(name, [*BY_ID, *(kind.class_name for kind in BY_ID.values())])
         raise CriteriaError(where="evaluator", what=f"{quoted(name)} is not an evaluator of ours", fix=fix)
-    place = Place(origin="", shown=(_name_in(config) or kind.class_name,))
-    raw = to_plain(config, place, findings, from_code=True)
-    findings.raise_any(CriteriaError)  # what was not copied whole would be complained about again
-    return configure(kind, raw, place, findings, key=kind.class_name, name=None, tolerant=tolerant)
+    place = SourceLocation(origin="", shown=(_name_in(config) or kind.class_name,))
+    raw = plain_values(config, place, diagnostics, from_code=True)
+    diagnostics.raise_any(CriteriaError)  # what was not copied whole would be complained about again
+    return configure(kind, raw, place, diagnostics, key=kind.class_name, name=None, tolerant=tolerant)
 
 
 def _name_in(config: object) -> str | None:

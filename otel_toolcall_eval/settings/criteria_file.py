@@ -19,10 +19,10 @@ from otel_toolcall_eval.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.settings.config_model import member
 from otel_toolcall_eval.settings.criteria_check import versioned
-from otel_toolcall_eval.settings.diagnostics import Findings, Place, nearest, quoted
+from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, did_you_mean, quoted
 from otel_toolcall_eval.settings.document import SUFFIXES, read_document
-from otel_toolcall_eval.settings.eval_set_file import EvalSetReader, PlacedSet
-from otel_toolcall_eval.settings.evaluator_file import Scope, Tolerance
+from otel_toolcall_eval.settings.eval_set_file import EvalSetReader, LocatedSet
+from otel_toolcall_eval.settings.evaluator_file import Scope, Strictness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,26 +52,26 @@ class _TooManyError(Exception):
     """There is more below a path than anyone keeps criteria in."""
 
 
-def files_of(source: CriteriaSource, findings: Findings) -> list[Path]:
-    """Return the files of a source, in the order of their names; what can't be read goes to ``findings``.
+def files_of(source: CriteriaSource, diagnostics: Diagnostics) -> list[Path]:
+    """Return the files of a source, in the order of their names; what can't be read goes to ``diagnostics``.
 
     In a folder these are ``*.json``, ``*.yaml`` and ``*.yml``. Names that begin with a dot are passed over: editors and
     version control keep such files, and Kubernetes mounts the true files of a ConfigMap in such a folder, linked from above.
     """
-    place = Place(origin=str(source.path))
+    place = SourceLocation(origin=str(source.path))
     try:
         if not source.path.is_dir():
             return [source.path]
         found = list(_below(source.path, set(), [MAX_ENTRIES]))
     except _TooManyError:
-        findings.problem(place, f"more than {MAX_ENTRIES:,} files lie below this folder", "name the folder that holds the criteria")
+        diagnostics.problem(place, f"more than {MAX_ENTRIES:,} files lie below this folder", "name the folder that holds the criteria")
         return []
     except OSError as error:
         origin = str(error.filename or source.path)
-        findings.problem(Place(origin=origin), f"the folder can't be read ({error.strerror})", "check its permissions")
+        diagnostics.problem(SourceLocation(origin=origin), f"the folder can't be read ({error.strerror})", "check its permissions")
         return []
     if not found:
-        findings.problem(place, "the folder holds no .json, .yaml or .yml file", "name another, or put criteria into it")
+        diagnostics.problem(place, "the folder holds no .json, .yaml or .yml file", "name another, or put criteria into it")
     return found
 
 
@@ -131,15 +131,15 @@ def meant_kind(value: object) -> str | None:
     known = {*_TELLING_KEYS, *(to_camel(key) for key in _TELLING_KEYS)}
     others = {"evaluatorRefs", "evaluatorConfig", "evaluator_refs", "evaluator_config"}
     for key in value if isinstance(value, dict) else ():
-        meant = nearest(key, known)
+        meant = did_you_mean(key, known)
         if meant is not None and key not in others:
             return f"did you mean {quoted(meant)} where it says {quoted(key)}?"
     return None
 
 
-def tolerance_of(document: Document) -> Tolerance:
-    """Return where unknown keys of a file are tolerated."""
-    return Tolerance(structure=not in_our_form(document), content=not document.yaml)
+def strictness_of(document: Document) -> Strictness:
+    """Return where unknown keys of a file are errors."""
+    return Strictness(structure=in_our_form(document), content=document.yaml)
 
 
 def in_our_form(document: Document) -> bool:
@@ -181,24 +181,24 @@ def load_criteria(sources: Sequence[CriteriaSource]) -> LoadedCriteria:
     Raises:
         CriteriaError: with all that is wrong with all files, or because nothing to evaluate came of them.
     """
-    findings = Findings()
-    loading = _Loading(findings)
+    diagnostics = Diagnostics()
+    loading = _Loading(diagnostics)
     for source in sources:
         loading.read(source)
     placed = loading.criteria_sets()
-    findings.raise_any(CriteriaError)
+    diagnostics.raise_any(CriteriaError)
     if sources and not placed:
         where = ", ".join(str(source.path) for source in sources)
         fix = "give an eval set, or default criteria in an evaluator"
-        raise CriteriaError.of([Problem(where=where, what="nothing in these files is evaluated", fix=fix), *findings.warnings])
-    return LoadedCriteria(sets=tuple(item.criteria_set for item in placed), warnings=findings.warnings)
+        raise CriteriaError.of([Problem(where=where, what="nothing in these files is evaluated", fix=fix), *diagnostics.warnings])
+    return LoadedCriteria(sets=tuple(item.criteria_set for item in placed), warnings=diagnostics.warnings)
 
 
 class _Loading:
     """Gathers the evaluators of all files first, since eval sets refer to them."""
 
-    def __init__(self, findings: Findings) -> None:
-        self._findings = findings
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self._diagnostics = diagnostics
         self._seen: dict[str, frozenset[str]] = {}
         self._scopes: list[tuple[Scope, frozenset[str]]] = []
         self._eval_sets: list[tuple[EvalSetReader, frozenset[str], Scope]] = []
@@ -206,31 +206,31 @@ class _Loading:
     def read(self, source: CriteriaSource) -> None:
         scope = Scope()
         self._scopes.append((scope, source.services))
-        for path in files_of(source, self._findings):
+        for path in files_of(source, self._diagnostics):
             if self._is_new(path, source):
-                document = read_document(path, self._findings)
+                document = read_document(path, self._diagnostics)
                 if document is not None:
                     self._read_file(document, source, scope, direct=path == source.path)
-        scope.settle_names(self._findings)
+        scope.settle_names(self._diagnostics)
 
     def _is_new(self, path: Path, source: CriteriaSource) -> bool:
         """Tell whether a file is met for the first time; it may be named twice, or once more by the folder around it."""
         true = true_path(path)
         if true in self._seen and self._seen[true] != source.services:
             what = "the file is read once, for the services of the first path that leads to it"
-            self._findings.warn(Place(origin=str(path)), what, "name it, or the folder around it, once")
+            self._diagnostics.warn(SourceLocation(origin=str(path)), what, "name it, or the folder around it, once")
         if true in self._seen:
             return False
         self._seen[true] = source.services
         return True
 
     def _read_file(self, document: Document, source: CriteriaSource, scope: Scope, *, direct: bool) -> None:
-        tolerance = tolerance_of(document)
+        strictness = strictness_of(document)
         match kind_of_file(document.value):
             case FileKind.EVALUATOR:
-                scope.add(document.value, document.place, self._findings, tolerance=tolerance)
+                scope.add(document.value, document.place, self._diagnostics, strictness=strictness)
             case FileKind.EVAL_SET:
-                reader = EvalSetReader(document, self._findings, services=source.services, tolerance=tolerance)
+                reader = EvalSetReader(document, self._diagnostics, services=source.services, strictness=strictness)
                 self._eval_sets.append((reader, source.services, scope))
             case _:
                 self._other(document, direct=direct)
@@ -239,13 +239,13 @@ class _Loading:
         what = "this is neither an evaluator nor an eval set"
         meant = meant_kind(document.value)
         if direct or (meant is not None and document.yaml):
-            self._findings.problem(document.place, what, meant or "an eval set has evaluations, an evaluator has evaluatorTypeId")
+            self._diagnostics.problem(document.place, what, meant or "an eval set has evaluations, an evaluator has evaluatorTypeId")
         else:
-            self._findings.warn(document.place, f"{what}, and is passed over", meant or "nothing to do if it is something else")
+            self._diagnostics.warn(document.place, f"{what}, and is passed over", meant or "nothing to do if it is something else")
 
-    def criteria_sets(self) -> Sequence[PlacedSet]:
+    def criteria_sets(self) -> Sequence[LocatedSet]:
         """Return all criteria sets, their names unique and their versions set."""
-        found: list[PlacedSet] = []
+        found: list[LocatedSet] = []
         for reader, _, own in self._eval_sets:
             others = (scope for scope, _ in self._scopes if scope is not own)
             found.extend(reader.read([own, *others]))
@@ -259,16 +259,16 @@ class _Loading:
             for item, aliases in zip(found, usable, strict=True)
         ]
 
-    def _refuse_repeated_names(self, found: Sequence[PlacedSet]) -> None:
-        first: dict[str, Place] = {}
+    def _refuse_repeated_names(self, found: Sequence[LocatedSet]) -> None:
+        first: dict[str, SourceLocation] = {}
         for item in found:
             name = item.criteria_set.name
             if name in first:
                 what = f"the name {quoted(name)} is taken by {first[name].file_and_line}"
-                self._findings.problem(item.place, what, "give one of them another ID")
+                self._diagnostics.problem(item.place, what, "give one of them another ID")
             first.setdefault(name, item.place)
 
-    def _usable_aliases(self, found: Sequence[PlacedSet]) -> Iterator[list[str]]:
+    def _usable_aliases(self, found: Sequence[LocatedSet]) -> Iterator[list[str]]:
         """Yield the aliases of each set that stand for it alone; the others are warned about."""
         uses = Counter(alias for item in found for alias in item.criteria_set.aliases)
         uses.update({item.criteria_set.name for item in found})
@@ -276,11 +276,11 @@ class _Loading:
             for alias in item.criteria_set.aliases:
                 if uses[alias] > 1:
                     what = f"several items are called {quoted(alias)}, so traces have to name them by ID"
-                    self._findings.warn(item.place, what, "give each its own name")
+                    self._diagnostics.warn(item.place, what, "give each its own name")
             yield [alias for alias in item.criteria_set.aliases if uses[alias] == 1]
 
 
-def _defaults(scope: Scope, services: frozenset[str], taken: AbstractSet[str]) -> Iterator[PlacedSet]:
+def _defaults(scope: Scope, services: frozenset[str], taken: AbstractSet[str]) -> Iterator[LocatedSet]:
     """Yield the default criteria of evaluators as criteria sets. Source: DESIGN, section 4, rule 4.
 
     Such a set is named after its evaluator, unless an item has that name already: traces mean the item then.
@@ -294,4 +294,4 @@ def _defaults(scope: Scope, services: frozenset[str], taken: AbstractSet[str]) -
                 selector=Selector(reach=reach, services=services),
                 source=evaluator.place.origin,
             )
-            yield PlacedSet(criteria_set=built, place=evaluator.place)
+            yield LocatedSet(criteria_set=built, place=evaluator.place)

@@ -29,8 +29,9 @@ from otel_toolcall_eval.model.criteria import (
     Parallel,
 )
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
-from otel_toolcall_eval.settings.config_model import Shape, ShapeT
+from otel_toolcall_eval.settings.config_model import ConfigModel, ModelT
 from otel_toolcall_eval.settings.types import (
+    AnyValue,
     Count,
     Flag,
     GivenName,
@@ -38,7 +39,6 @@ from otel_toolcall_eval.settings.types import (
     GivenShare,
     Name,
     Object,
-    Whatever,
     choice,
     choices,
     list_schema_of,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.tool_call import Json
 
 
-class CountShape(Shape):
+class CountModel(ConfigModel):
     """Criteria of ToolCallCountEvaluator."""
 
     tool_calls_count: dict[Name, Count] = Field(
@@ -61,7 +61,7 @@ class CountShape(Shape):
     )
 
 
-class OrderShape(Shape):
+class OrderModel(ConfigModel):
     """Criteria of ToolCallOrderEvaluator."""
 
     tool_calls_order: list[Name] = Field(
@@ -69,7 +69,7 @@ class OrderShape(Shape):
     )
 
 
-class ExpectedCallShape(Shape):
+class ExpectedCallModel(ConfigModel):
     """A call that is expected with these arguments."""
 
     name: Name = Field(description="Exact name of the tool.")
@@ -77,27 +77,27 @@ class ExpectedCallShape(Shape):
     id: Name | None = Field(default=None, description="ID that the call has to carry.")
 
 
-class ArgsShape(Shape):
+class ArgsModel(ConfigModel):
     """Criteria of ToolCallArgsEvaluator."""
 
-    tool_calls: list[ExpectedCallShape] = Field(min_length=1, description="Expected calls with their arguments.")
+    tool_calls: list[ExpectedCallModel] = Field(min_length=1, description="Expected calls with their arguments.")
 
 
-class ExpectedOutputShape(Shape):
+class ExpectedOutputModel(ConfigModel):
     """A call that is expected to return this."""
 
     name: Name = Field(description="Exact name of the tool.")
-    output: Whatever = Field(description="Expected output: text, or any JSON value.")
+    output: AnyValue = Field(description="Expected output: text, or any JSON value.")
     id: Name | None = Field(default=None, description="ID that the call has to carry.")
 
 
-class OutputShape(Shape):
+class OutputModel(ConfigModel):
     """Criteria of ToolCallOutputEvaluator."""
 
-    tool_outputs: list[ExpectedOutputShape] = Field(min_length=1, description="Expected outputs.")
+    tool_outputs: list[ExpectedOutputModel] = Field(min_length=1, description="Expected outputs.")
 
 
-class IncludeShape(Shape):
+class IncludeModel(ConfigModel):
     """Which calls are judged at all."""
 
     kinds: Annotated[frozenset[CallKind], choices(CallKind), list_schema_of(CallKind)] = Field(
@@ -116,42 +116,42 @@ class IncludeShape(Shape):
 
 
 class CriteriaReader(Protocol):
-    """Reads raw criteria as a shape; reports what is wrong and returns None if they don't fit."""
+    """Reads raw criteria as a model; reports what is wrong and returns None if they don't fit."""
 
-    def __call__(self, shape: type[ShapeT], raw: object, /) -> ShapeT | None:
-        """Return the shape, or None."""
+    def __call__(self, model: type[ModelT], raw: object, /) -> ModelT | None:
+        """Return the model, or None."""
         ...
 
 
-class ConfigShape(Shape):
+class EvaluatorConfig(ConfigModel):
     """``evaluatorConfig`` of any of our evaluators. What has a default may be left out, but not be null (count-config-strict-null)."""
 
     name: GivenName = Field(default=None, description="Name that scores are emitted under; the evaluator's name, else its ID, if left out.")
     strict: Flag = Field(default=False, description="Make the score all or nothing.")
     pass_threshold: GivenShare = Field(default=None, description="Least score that is labelled pass; 1.0 if left out.")
-    include: IncludeShape = Field(default_factory=IncludeShape, description="Which calls are judged at all.")
-    default_evaluation_criteria: Whatever = Field(default=None, description="Criteria for items that give none of their own.")
+    include: IncludeModel = Field(default_factory=IncludeModel, description="Which calls are judged at all.")
+    default_evaluation_criteria: AnyValue = Field(default=None, description="Criteria for items that give none of their own.")
 
     def criteria(self, raw: object, read: CriteriaReader) -> Criteria | None:
         """Return criteria under this configuration, or None if they don't fit."""
         raise NotImplementedError
 
 
-class CountConfig(ConfigShape):
+class CountConfig(EvaluatorConfig):
     """``evaluatorConfig`` of ToolCallCountEvaluator."""
 
     def criteria(self, raw: object, read: CriteriaReader) -> CountCriteria | None:
         """Return criteria under this configuration, or None if they don't fit."""
-        shape = read(CountShape, raw)
-        if shape is None:
+        model = read(CountModel, raw)
+        if model is None:
             return None
         expectations = (
-            CountExpectation(tool=tool, operator=operator, count=count) for tool, (operator, count) in shape.tool_calls_count.items()
+            CountExpectation(tool=tool, operator=operator, count=count) for tool, (operator, count) in model.tool_calls_count.items()
         )
         return CountCriteria(expectations=tuple(expectations), strict=self.strict)
 
 
-class OrderConfig(ConfigShape):
+class OrderConfig(EvaluatorConfig):
     """``evaluatorConfig`` of ToolCallOrderEvaluator."""
 
     parallel: Annotated[Parallel, choice(Parallel), schema_of(Parallel)] = Field(
@@ -161,13 +161,13 @@ class OrderConfig(ConfigShape):
 
     def criteria(self, raw: object, read: CriteriaReader) -> OrderCriteria | None:
         """Return criteria under this configuration, or None if they don't fit."""
-        shape = read(OrderShape, raw)
-        if shape is None:
+        model = read(OrderModel, raw)
+        if model is None:
             return None
-        return OrderCriteria(expected=tuple(shape.tool_calls_order), strict=self.strict, parallel=self.parallel)
+        return OrderCriteria(expected=tuple(model.tool_calls_order), strict=self.strict, parallel=self.parallel)
 
 
-class _PairingConfig(ConfigShape):
+class _PairingConfig(EvaluatorConfig):
     """What the two evaluators have in common that pair calls."""
 
     matching: Annotated[Matching, choice(Matching), schema_of(Matching)] = Field(
@@ -183,11 +183,11 @@ class ArgsConfig(_PairingConfig):
 
     def criteria(self, raw: object, read: CriteriaReader) -> ArgsCriteria | None:
         """Return criteria under this configuration, or None if they don't fit."""
-        shape = read(ArgsShape, raw)
-        if shape is None:
+        model = read(ArgsModel, raw)
+        if model is None:
             return None
         expectations = (
-            ArgsExpectation(tool=call.name, arguments=cast("Mapping[str, Json]", call.args), call_id=call.id) for call in shape.tool_calls
+            ArgsExpectation(tool=call.name, arguments=cast("Mapping[str, Json]", call.args), call_id=call.id) for call in model.tool_calls
         )
         return ArgsCriteria(expectations=tuple(expectations), strict=self.strict, subset=self.subset, matching=self.matching)
 
@@ -197,39 +197,39 @@ class OutputConfig(_PairingConfig):
 
     def criteria(self, raw: object, read: CriteriaReader) -> OutputCriteria | None:
         """Return criteria under this configuration, or None if they don't fit."""
-        shape = read(OutputShape, raw)
-        if shape is None:
+        model = read(OutputModel, raw)
+        if model is None:
             return None
-        expectations = (OutputExpectation(tool=call.name, output=cast("Json", call.output), call_id=call.id) for call in shape.tool_outputs)
+        expectations = (OutputExpectation(tool=call.name, output=cast("Json", call.output), call_id=call.id) for call in model.tool_outputs)
         return OutputCriteria(expectations=tuple(expectations), strict=self.strict, matching=self.matching)
 
 
-class EvaluatorShape(Shape):
+class EvaluatorModel(ConfigModel):
     """An evaluator file, or a member of an eval set's inline ``evaluators``."""
 
-    version: Whatever = Field(default=None, description="Version of the format; not looked at.")
+    version: AnyValue = Field(default=None, description="Version of the format; not looked at.")
     id: Name = Field(description="Name that eval sets use for the evaluator.")
     name: Name | None = Field(default=None, description="Name for people; scores are emitted under it if the configuration has no name.")
-    description: Whatever = Field(default=None, description="For people.")
+    description: AnyValue = Field(default=None, description="For people.")
     evaluator_type_id: Name = Field(
         description="Which evaluator it is: tool-call-count, -order, -args or -output, with or without uipath-."
     )
-    evaluator_config: Whatever = Field(default=None, description="Its configuration; null is the same as {}.")
+    evaluator_config: AnyValue = Field(default=None, description="Its configuration; null is the same as {}.")
 
 
-class EvalSetShape(Shape):
+class EvalSetModel(ConfigModel):
     """An eval set. Its members are checked one by one, so that one bad item does not hide the others' faults."""
 
-    version: Whatever = Field(default=None, description="Version of the format; not looked at.")
-    id: Whatever = Field(default=None, description="For people.")
-    name: Whatever = Field(default=None, description="For people.")
-    description: Whatever = Field(default=None, description="For people.")
+    version: AnyValue = Field(default=None, description="Version of the format; not looked at.")
+    id: AnyValue = Field(default=None, description="For people.")
+    name: AnyValue = Field(default=None, description="For people.")
+    description: AnyValue = Field(default=None, description="For people.")
     evaluator_refs: list[Name] = Field(default=[], description="The evaluators of this set; empty or left out: those that the items name.")
-    evaluators: list[Whatever] = Field(default=[], description="Evaluators of this file alone.")
-    evaluations: list[Whatever] = Field(default=[], description="The items.")
+    evaluators: list[AnyValue] = Field(default=[], description="Evaluators of this file alone.")
+    evaluations: list[AnyValue] = Field(default=[], description="The items.")
 
 
-class EvalItemShape(Shape):
+class EvalItemModel(ConfigModel):
     """An item of an eval set: what traces of one kind are held against."""
 
     id: Name = Field(description="Unique name; what traces name in toolcall_eval.criteria.")
@@ -238,11 +238,11 @@ class EvalItemShape(Shape):
         default={}, description="A subset of the agent's recorded input: without match, the item judges the traces that have it."
     )
     evaluation_criterias: Object = Field(description="Criteria for each evaluator; null or {} means its default criteria.")
-    match: Whatever = Field(default=None, description="Which traces the item judges.")
+    match: AnyValue = Field(default=None, description="Which traces the item judges.")
     pass_threshold: GivenShare = Field(default=None, description="Least score that is labelled pass, for all evaluators of the item.")
 
 
-class MatchShape(Shape):
+class MatchModel(ConfigModel):
     """``match`` of an item. All conditions have to hold."""
 
     resource: Object = Field(default={}, description="Attributes that the resource has to have.")
@@ -263,12 +263,12 @@ class EvaluatorType:
     Attributes:
         evaluator_id: such as ``tool-call-count``; files may put ``uipath-`` before it (SEMANTICS, section 7, row 18).
         class_name: its name in the guides, and the name of its scores unless the configuration has another.
-        config: shape of its configuration.
+        config: model of its configuration.
     """
 
     evaluator_id: str
     class_name: str
-    config: type[ConfigShape]
+    config: type[EvaluatorConfig]
 
 
 class Foreign(Enum):

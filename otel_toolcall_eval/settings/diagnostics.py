@@ -37,7 +37,7 @@ class Spelling(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourceLocation:
     """A place in a document.
 
     Attributes:
@@ -53,10 +53,10 @@ class Place:
     shown: tuple[Step, ...] = ()
     spelling: Spelling = Spelling.SNAKE
 
-    def at(self, *steps: Step) -> Place:
+    def at(self, *steps: Step) -> SourceLocation:
         """Return the place that lies these steps further in."""
         # Not by dataclasses.replace, which takes five times as long: this is called for every value of a file.
-        return Place(
+        return SourceLocation(
             origin=self.origin,
             lines=self.lines,
             path=(*self.path, *steps),
@@ -64,7 +64,7 @@ class Place:
             spelling=self.spelling,
         )
 
-    def shown_as(self, name: str) -> Place:
+    def shown_as(self, name: str) -> SourceLocation:
         """Return the same place under a name of its own."""
         return replace(self, shown=(name,))
 
@@ -94,18 +94,18 @@ class Place:
 
 
 @dataclass(slots=True)
-class Findings:
+class Diagnostics:
     """Everything found while files are read: they are read to the end, so that a user mends all of it at once."""
 
     problems: list[Problem] = field(default_factory=list)
     _warnings: list[Problem] = field(default_factory=list)
     _repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def problem(self, place: Place, what: str, fix: str) -> None:
+    def problem(self, place: SourceLocation, what: str, fix: str) -> None:
         """Add something that makes the input unusable."""
         self.problems.append(Problem(where=str(place), what=what, fix=fix))
 
-    def warn(self, place: Place, what: str, fix: str) -> None:
+    def warn(self, place: SourceLocation, what: str, fix: str) -> None:
         """Add something that the user should know. The same thing in many places of a file is one warning."""
         if not self._repeated[place.origin, what]:
             self._warnings.append(Problem(where=str(place), what=what, fix=fix))
@@ -148,7 +148,7 @@ def quoted(text: str) -> str:
     return repr(text if len(text) <= _QUOTED_CHARACTERS else f"{text[:_QUOTED_CHARACTERS]}...")
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that comes closest, or None if none comes close. Case does not matter for closeness."""
     if len(word) > _GUESSED_CHARACTERS:
         return None
@@ -160,7 +160,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 def use_one_of(word: str, known: Iterable[str]) -> str:
     """Return the cure for an unknown word: the one that was probably meant, else all of them."""
     choices = sorted(known)
-    guess = nearest(word, choices)
+    guess = did_you_mean(word, choices)
     if guess is not None:
         return f"did you mean {quoted(guess)}?"
     return f"use one of {', '.join(choices)}" if choices else "remove it"

@@ -10,7 +10,7 @@ from pydantic import Field, PlainValidator
 
 from otel_toolcall_eval.endpoint import OtlpProtocol, is_own_address, protocol_of
 from otel_toolcall_eval.errors import Problem, SettingsError
-from otel_toolcall_eval.settings.config_model import Shape
+from otel_toolcall_eval.settings.config_model import ConfigModel
 from otel_toolcall_eval.settings.profile import Compression
 from otel_toolcall_eval.settings.types import Duration, Flag, Name, SchemaOf, Size, choice, complaint, schema_of, wrong_kind
 
@@ -60,7 +60,7 @@ Headers = Annotated[
 ]
 
 
-class ForwardTlsShape(Shape):
+class ForwardTlsModel(ConfigModel):
     """How the connection to the downstream is encrypted, for an endpoint that begins with https://."""
 
     ca_file: Name | None = Field(default=None, description="Certificates (PEM) that the downstream's is checked against.")
@@ -68,7 +68,7 @@ class ForwardTlsShape(Shape):
     key_file: Name | None = Field(default=None, description="The key of our certificate (PEM), without a password.")
 
 
-class ForwardShape(Shape):
+class ForwardModel(ConfigModel):
     """Where what is received is passed on to."""
 
     endpoint: Name | None = Field(default=None, description="URL of the downstream; without it nothing is passed on.")
@@ -80,7 +80,7 @@ class ForwardShape(Shape):
     compression: Annotated[Compression, choice(Compression), schema_of(Compression)] | None = Field(
         default=None, description="none or gzip."
     )
-    tls: ForwardTlsShape | None = Field(default=None, description="How the connection is encrypted.")
+    tls: ForwardTlsModel | None = Field(default=None, description="How the connection is encrypted.")
     timeout: Duration | None = Field(default=None, description="For one try.")
     queue_bytes: Size | None = Field(default=None, description="What may wait to be passed on; beyond it requests are refused.")
     max_elapsed: Duration | None = Field(default=None, description="How long one request is tried before it is dropped.")

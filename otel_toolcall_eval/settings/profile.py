@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SECOND_NS = 1_000_000_000
 
 
-class Profile(StrEnum):
+class Deployment(StrEnum):
     """Where we run."""
 
     SIDECAR = "sidecar"
@@ -241,14 +241,14 @@ def _buffer(*, num_traces: int, limit_mib: int, decisions: int) -> BufferLimits:
     )
 
 
-DEFAULTS: Mapping[Profile, Settings] = {
-    Profile.SIDECAR: Settings(
+DEFAULTS: Mapping[Deployment, Settings] = {
+    Deployment.SIDECAR: Settings(
         completion=_completion(wait_seconds=10, wait_max_seconds=60),
         shutdown_timeout_ns=10 * _SECOND_NS,
         buffer=_buffer(num_traces=100_000, limit_mib=256, decisions=1_000_000),
     ),
     # The agent's memory is not ours to fill: a tenth of the traces, and of the remembered decisions, which take 100 bytes each.
-    Profile.IN_PROCESS: Settings(
+    Deployment.IN_PROCESS: Settings(
         completion=_completion(wait_seconds=0, wait_max_seconds=30),
         shutdown_timeout_ns=5 * _SECOND_NS,
         buffer=_buffer(num_traces=10_000, limit_mib=64, decisions=100_000),

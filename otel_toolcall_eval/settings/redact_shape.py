@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, PlainValidator, ValidationInfo
 
-from otel_toolcall_eval.settings.config_model import Shape
+from otel_toolcall_eval.settings.config_model import ConfigModel
 from otel_toolcall_eval.settings.diagnostics import quoted
 from otel_toolcall_eval.settings.patterns import LinearPattern, compile_pattern
 from otel_toolcall_eval.settings.types import FROM_TEXT, Flag, SchemaOf, complaint, wrong_kind
@@ -54,7 +54,7 @@ def _texts(value: object, *, fix: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-class RedactShape(Shape):
+class RedactModel(ConfigModel):
     """What is taken out of all that explanations show."""
 
     keys: Annotated[tuple[str, ...], PlainValidator(_keys), _SCHEMA] | None = Field(

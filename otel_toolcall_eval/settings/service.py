@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_toolcall_eval.errors import Problem, SettingsError
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource
-from otel_toolcall_eval.settings.diagnostics import Findings
+from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.settings.document import read_document
 from otel_toolcall_eval.settings.environment import CONFIG_VARIABLE, read_environment
 from otel_toolcall_eval.settings.forward_shape import check_forward, forward_oddities
@@ -19,6 +19,7 @@ from otel_toolcall_eval.settings.listeners import Listen, Listener, TlsFiles, To
 from otel_toolcall_eval.settings.profile import (
     DEFAULTS,
     Compression,
+    Deployment,
     Emit,
     Export,
     Forward,
@@ -28,7 +29,6 @@ from otel_toolcall_eval.settings.profile import (
     Log,
     LogFormat,
     LogLevel,
-    Profile,
     Redact,
     Settings,
     ShownValues,
@@ -44,6 +44,7 @@ __all__ = [
     "Address",
     "Compression",
     "CriteriaSource",
+    "Deployment",
     "Emit",
     "Export",
     "Forward",
@@ -55,7 +56,6 @@ __all__ = [
     "Log",
     "LogFormat",
     "LogLevel",
-    "Profile",
     "Redact",
     "Settings",
     "ShownValues",
@@ -121,39 +121,39 @@ _TOP = {
 }
 
 
-def load_settings(path: Path | None, environ: Mapping[str, str], profile: Profile) -> Settings:
+def load_settings(path: Path | None, environ: Mapping[str, str], deployment: Deployment) -> Settings:
     """Load the settings.
 
     Args:
         path: the service file (YAML or JSON); None takes the one that ``OTEL_TOOLCALL_EVAL_CONFIG`` names, if any.
         environ: the environment variables.
-        profile: whose defaults hold.
+        deployment: whose defaults hold.
 
     Raises:
         SettingsError: with all that is wrong with the file and the variables.
     """
-    findings = Findings()
+    diagnostics = Diagnostics()
     named = environ.get(CONFIG_VARIABLE, "").strip()
     file = Path(named) if path is None and named else path
-    values = {**_read_file(file, findings), **read_environment(environ, findings)}
-    findings.raise_any(SettingsError)
+    values = {**_read_file(file, diagnostics), **read_environment(environ, diagnostics)}
+    diagnostics.raise_any(SettingsError)
     problems: list[Problem] = []
-    settings = _assemble(DEFAULTS[profile], values, problems)
+    settings = _assemble(DEFAULTS[deployment], values, problems)
     if problems:
         raise SettingsError.of(problems)
     check_forward(settings.forward, settings.listen, workers=settings.workers)
-    return replace(settings, warnings=(*findings.warnings, *_oddities(settings), *forward_oddities(settings.forward)))
+    return replace(settings, warnings=(*diagnostics.warnings, *_oddities(settings), *forward_oddities(settings.forward)))
 
 
-def _read_file(file: Path | None, findings: Findings) -> Mapping[str, object]:
-    document = None if file is None else read_document(file, findings)
+def _read_file(file: Path | None, diagnostics: Diagnostics) -> Mapping[str, object]:
+    document = None if file is None else read_document(file, diagnostics)
     if file is None or document is None:
         return {}
-    return read_layer(document.value, document.place, findings, folder=file.parent)
+    return read_layer(document.value, document.place, diagnostics, folder=file.parent)
 
 
 def _assemble(defaults: Settings, values: Mapping[str, object], problems: list[Problem]) -> Settings:
-    # The values were validated one by one, and by name; their types are the shapes' affair, and out of mypy's sight here.
+    # The values were validated one by one, and by name; their types are the models' affair, and out of mypy's sight here.
     def given(names: Mapping[str, str]) -> Mapping[str, Any]:
         return {ours: values[name] for name, ours in names.items() if name in values}
 

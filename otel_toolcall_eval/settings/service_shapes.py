@@ -8,11 +8,12 @@ from pydantic import BeforeValidator, Field
 
 from otel_toolcall_eval.assembly.completion import Unit
 from otel_toolcall_eval.endpoint import OtlpProtocol
-from otel_toolcall_eval.settings.config_model import Shape
-from otel_toolcall_eval.settings.forward_shape import ForwardShape
+from otel_toolcall_eval.settings.config_model import ConfigModel
+from otel_toolcall_eval.settings.forward_shape import ForwardModel
 from otel_toolcall_eval.settings.profile import JournalSync, LogFormat, LogLevel, ShownValues
-from otel_toolcall_eval.settings.redact_shape import RedactShape  # noqa: TC001 - pydantic reads the annotations at run time
+from otel_toolcall_eval.settings.redact_shape import RedactModel  # noqa: TC001 - pydantic reads the annotations at run time
 from otel_toolcall_eval.settings.types import (
+    AnyValue,
     Duration,
     Flag,
     GivenNames,
@@ -26,7 +27,6 @@ from otel_toolcall_eval.settings.types import (
     Origins,
     Positive,
     Size,
-    Whatever,
     Workers,
     choice,
     schema_of,
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class CriteriaEntryShape(Shape):
+class CriteriaEntryModel(ConfigModel):
     """An entry of ``criteria`` that says which services it is for."""
 
     path: Name = Field(description="A criteria file, or a folder that is read with all that lies below it.")
     services: GivenNames = Field(default=None, description="Values of service.name that these criteria are for.")
 
 
-class TlsShape(Shape):
+class TlsModel(ConfigModel):
     """Files in PEM form, relative to this file. They are read again when they change."""
 
     cert_file: Name | None = Field(default=None, description="The certificate, and those between it and the authority.")
@@ -52,32 +52,32 @@ class TlsShape(Shape):
     client_ca_file: Name | None = Field(default=None, description="Authorities of client certificates, which are then required.")
 
 
-class CorsShape(Shape):
+class CorsModel(ConfigModel):
     """Which scripts in browsers may send."""
 
     allowed_origins: Origins | None = Field(default=None, description="Web origins, as in https://app.example.com; * is any.")
 
 
-class ProtectedShape(Shape):
+class ProtectedModel(ConfigModel):
     """The protection of one listener."""
 
-    tls: TlsShape | None = Field(default=None, description="Certificate and key.")
+    tls: TlsModel | None = Field(default=None, description="Certificate and key.")
     token_file: Name | None = Field(default=None, description="File of bearer tokens, one a line; each is valid.")
 
 
-class ListenerShape(ProtectedShape):
+class ListenerModel(ProtectedModel):
     """A listener with protection of its own."""
 
     address: ListenAddress | None = Field(default=None, description="host:port.")
 
 
-class HttpListenerShape(ListenerShape):
+class HttpListenerModel(ListenerModel):
     """The listener for OTLP over HTTP."""
 
-    cors: CorsShape | None = Field(default=None, description="Which scripts in browsers may send.")
+    cors: CorsModel | None = Field(default=None, description="Which scripts in browsers may send.")
 
 
-class ControlListenerShape(ProtectedShape):
+class ControlListenerModel(ProtectedModel):
     """The control listener."""
 
     address: OptionalAddress | None = Field(default=None, description="host:port, or off.")
@@ -95,30 +95,30 @@ def _listener(value: object) -> object:
 _AS_LISTENER = BeforeValidator(_listener)
 
 
-class ListenShape(Shape):
+class ListenModel(ConfigModel):
     """Where the receivers listen, and what protects them."""
 
-    grpc: Annotated[ListenerShape | None, _AS_LISTENER] = Field(default=None, description="OTLP over gRPC.")
-    http: Annotated[HttpListenerShape | None, _AS_LISTENER] = Field(
+    grpc: Annotated[ListenerModel | None, _AS_LISTENER] = Field(default=None, description="OTLP over gRPC.")
+    http: Annotated[HttpListenerModel | None, _AS_LISTENER] = Field(
         default=None, description="OTLP over HTTP, /metrics, /livez and /readyz."
     )
-    control: Annotated[ControlListenerShape | None, _AS_LISTENER] = Field(
+    control: Annotated[ControlListenerModel | None, _AS_LISTENER] = Field(
         default=None, description="Binds criteria to traces by their IDs; off unless it has an address."
     )
-    tls: TlsShape | None = Field(default=None, description="Certificate and key of listeners without their own.")
+    tls: TlsModel | None = Field(default=None, description="Certificate and key of listeners without their own.")
     token_file: Name | None = Field(default=None, description="Tokens of listeners without their own.")
     allowed_hosts: Hosts | None = Field(default=None, description="Further names under which HTTP and control answer; * is any.")
     insecure: Flag | None = Field(default=None, description="Listen also where other machines reach us, without that protection.")
 
 
-class RootShape(Shape):
+class RootModel(ConfigModel):
     """Spans that are roots although they have a parent; all that is given has to hold."""
 
     name: Name | None = Field(default=None, description="Exact name of the span.")
     attributes: Object = Field(default={}, description="Attributes that the span has to have: text, numbers, true or false.")
 
 
-class CompletionShape(Shape):
+class CompletionModel(ConfigModel):
     """When a trace is judged."""
 
     decision_wait_after_root_received: Duration | None = Field(default=None, description="Quiet period after the root span.")
@@ -132,10 +132,10 @@ class CompletionShape(Shape):
     unit: Annotated[Unit, choice(Unit), schema_of(Unit)] | None = Field(
         default=None, description="What is judged: a trace, or each agent run."
     )
-    root: RootShape | None = Field(default=None, description="Spans that are roots although they have a parent.")
+    root: RootModel | None = Field(default=None, description="Spans that are roots although they have a parent.")
 
 
-class LimitsShape(Shape):
+class LimitsModel(ConfigModel):
     """Bounds on memory."""
 
     num_traces: Positive | None = Field(default=None, description="Open traces; beyond it the oldest is judged at once.")
@@ -148,7 +148,7 @@ class LimitsShape(Shape):
     queue_bytes: Size | None = Field(default=None, description="Spans that wait to be grouped; beyond it requests are not taken.")
 
 
-class JournalShape(Shape):
+class JournalModel(ConfigModel):
     """A file in which what was taken in and decided survives the process."""
 
     path: Name | None = Field(default=None, description="The file, relative to this one; without it there is no journal.")
@@ -158,7 +158,7 @@ class JournalShape(Shape):
     )
 
 
-class OtlpShape(Shape):
+class OtlpModel(ConfigModel):
     """Where our telemetry goes by OTLP."""
 
     endpoint: Name | None = Field(default=None, description="URL for metrics, logs and traces alike.")
@@ -168,13 +168,13 @@ class OtlpShape(Shape):
     )
 
 
-class ExportShape(Shape):
+class ExportModel(ConfigModel):
     """How our telemetry leaves, beside /metrics."""
 
-    otlp: Whatever = Field(default=None, description="Where to send it by OTLP, or off.")
+    otlp: AnyValue = Field(default=None, description="Where to send it by OTLP, or off.")
 
 
-class StatusShape(Shape):
+class StatusModel(ConfigModel):
     """The status page, and what it remembers."""
 
     enabled: Flag | None = Field(default=None, description="Serve it.")
@@ -184,7 +184,7 @@ class StatusShape(Shape):
     max_age: Duration | None = Field(default=None, description="How long they are remembered.")
 
 
-class EmitShape(Shape):
+class EmitModel(ConfigModel):
     """In which forms scores are emitted."""
 
     metrics: Flag | None = Field(default=None, description="As metrics.")
@@ -192,51 +192,51 @@ class EmitShape(Shape):
     spans: Flag | None = Field(default=None, description="As events on a span in the judged trace.")
 
 
-class ExplainShape(Shape):
+class ExplainModel(ConfigModel):
     """What explanations tell."""
 
     values: Annotated[ShownValues, choice(ShownValues), schema_of(ShownValues)] | None = Field(
         default=None,
         description="Argument and output values: off, clip or full.",
     )
-    redact: RedactShape | None = Field(default=None, description="What is taken out of them.")
+    redact: RedactModel | None = Field(default=None, description="What is taken out of them.")
 
 
-class LogShape(Shape):
+class LogModel(ConfigModel):
     """Our own log lines."""
 
     level: Annotated[LogLevel, choice(LogLevel), schema_of(LogLevel)] | None = Field(default=None, description="Least severity.")
     format: Annotated[LogFormat, choice(LogFormat), schema_of(LogFormat)] | None = Field(default=None, description="text or json.")
 
 
-class ServiceShape(Shape):
+class ServiceModel(ConfigModel):
     """The service file."""
 
-    criteria: list[Whatever] | None = Field(default=None, description="Criteria files and folders, relative to this file.")
+    criteria: list[AnyValue] | None = Field(default=None, description="Criteria files and folders, relative to this file.")
     dialects: list[Name] | None = Field(default=None, description="Dialect files, relative to this file.")
     workers: Workers | None = Field(default=None, description="Processes that judge; traces are shared out among them by their IDs.")
-    listen: ListenShape | None = Field(default=None, description="Where the receivers listen.")
-    completion: CompletionShape | None = Field(default=None, description="When a trace is judged.")
-    limits: LimitsShape | None = Field(default=None, description="Bounds on memory.")
-    journal: JournalShape | None = Field(default=None, description="What survives the process.")
-    export: ExportShape | None = Field(default=None, description="How our telemetry leaves, beside /metrics.")
-    forward: ForwardShape | None = Field(default=None, description="Where what is received is passed on to.")
-    status: StatusShape | None = Field(default=None, description="The status page.")
-    emit: EmitShape | None = Field(default=None, description="In which forms scores are emitted.")
-    explain: ExplainShape | None = Field(default=None, description="What explanations tell.")
-    log: LogShape | None = Field(default=None, description="Our own log lines.")
+    listen: ListenModel | None = Field(default=None, description="Where the receivers listen.")
+    completion: CompletionModel | None = Field(default=None, description="When a trace is judged.")
+    limits: LimitsModel | None = Field(default=None, description="Bounds on memory.")
+    journal: JournalModel | None = Field(default=None, description="What survives the process.")
+    export: ExportModel | None = Field(default=None, description="How our telemetry leaves, beside /metrics.")
+    forward: ForwardModel | None = Field(default=None, description="Where what is received is passed on to.")
+    status: StatusModel | None = Field(default=None, description="The status page.")
+    emit: EmitModel | None = Field(default=None, description="In which forms scores are emitted.")
+    explain: ExplainModel | None = Field(default=None, description="What explanations tell.")
+    log: LogModel | None = Field(default=None, description="Our own log lines.")
 
 
-SECTIONS: Mapping[str, type[Shape]] = {
-    "listen": ListenShape,
-    "completion": CompletionShape,
-    "limits": LimitsShape,
-    "journal": JournalShape,
-    "export": ExportShape,
-    "forward": ForwardShape,
-    "status": StatusShape,
-    "emit": EmitShape,
-    "explain": ExplainShape,
-    "log": LogShape,
+SECTIONS: Mapping[str, type[ConfigModel]] = {
+    "listen": ListenModel,
+    "completion": CompletionModel,
+    "limits": LimitsModel,
+    "journal": JournalModel,
+    "export": ExportModel,
+    "forward": ForwardModel,
+    "status": StatusModel,
+    "emit": EmitModel,
+    "explain": ExplainModel,
+    "log": LogModel,
 }
-"""The sections by name; ``export`` has ``OtlpShape`` below it, ``forward`` has ``ForwardTlsShape``."""
+"""The sections by name; ``export`` has ``OtlpModel`` below it, ``forward`` has ``ForwardTlsModel``."""

@@ -1,6 +1,6 @@
 """The types of single values in files and settings. Each complains in our words, and tells JSON Schema what it takes.
 
-A validator raises ``PydanticCustomError`` with ``what`` and ``fix`` in its context; ``shape.check`` turns that into a Problem.
+A validator raises ``PydanticCustomError`` with ``what`` and ``fix`` in its context; ``model.check`` turns that into a Problem.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ Count = Annotated[
 ]
 """``[operator, n]`` with n >= 0, a true integer: not "2", not 2.0, not true. Golden cases count-count-* and count-pair-*."""
 
-Whatever = Annotated[object, PlainValidator(lambda value: value), SchemaOf({})]
+AnyValue = Annotated[object, PlainValidator(lambda value: value), SchemaOf({})]
 """Any value; checked elsewhere, or never looked at."""
 
 

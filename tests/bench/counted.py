@@ -17,7 +17,7 @@ from otel_toolcall_eval.emission.telemetry import own_resource
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.process_limits import collect_garbage_seldom
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment, load_settings
 from otel_toolcall_eval.wire import otlp_protobuf
 from otel_toolcall_eval.wiring import build_pipeline
 from tests.bench.agent_traces import request_of as traces_of
@@ -50,7 +50,7 @@ def count_way(sections: Sections, kind: str, folder: Path) -> None:
     """Take traces the whole way that a sidecar takes them, but for the servers, the queue and the exports."""
     file = folder / f"{kind}.json"
     file.write_text(criteria(SERVICES[kind]), encoding="utf-8")
-    settings, loaded = load_settings(None, {}, Profile.SIDECAR), load_criteria([CriteriaSource(path=file)])
+    settings, loaded = load_settings(None, {}, Deployment.SIDECAR), load_criteria([CriteriaSource(path=file)])
     pipe = build_pipeline(settings, loaded, name_unbound=False)  # as in a sidecar that shows nothing on its console
     resource, logs = own_resource("0"), Nowhere()
     aggregator = Aggregator(resource)

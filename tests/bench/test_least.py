@@ -15,7 +15,7 @@ from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.telemetry import own_resource
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment, load_settings
 from otel_toolcall_eval.wire import otlp_protobuf
 from otel_toolcall_eval.wiring import build_pipeline
 from tests.bench import counted_floor
@@ -72,7 +72,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes, int]:
     """Return what ours sends of three traces, and how many values of metrics each takes."""
     file = tmp_path_factory.mktemp("floor") / "criteria.json"
     file.write_text(criteria("weather-agent"), encoding="utf-8")
-    settings, loaded = load_settings(None, {}, Profile.SIDECAR), load_criteria([CriteriaSource(path=file)])
+    settings, loaded = load_settings(None, {}, Deployment.SIDECAR), load_criteria([CriteriaSource(path=file)])
     pipe = build_pipeline(settings, loaded, name_unbound=False)
     logs, spans, recorder = Kept(), Kept(), Recorder(own_resource("0"))
     metrics = MetricsEmitter(recorder)

@@ -19,6 +19,7 @@ from otel_toolcall_eval.settings.patterns import compile_pattern
 from otel_toolcall_eval.settings.service import (
     Address,
     CriteriaSource,
+    Deployment,
     Emit,
     Export,
     Intake,
@@ -29,7 +30,6 @@ from otel_toolcall_eval.settings.service import (
     Log,
     LogFormat,
     LogLevel,
-    Profile,
     Redact,
     Settings,
     ShownValues,
@@ -48,7 +48,7 @@ PATTERNS_FIX = "list regular expressions that RE2 takes, as in ['[A-Z]{2}[0-9]{2
 
 
 def test_the_sidecars_defaults_are_the_designs() -> None:
-    assert load_settings(None, {}, Profile.SIDECAR) == Settings(
+    assert load_settings(None, {}, Deployment.SIDECAR) == Settings(
         listen=Listen(
             grpc=Listener(address=Address(host="127.0.0.1", port=4317)),
             http=Listener(address=Address(host="127.0.0.1", port=4318)),
@@ -85,14 +85,14 @@ def test_the_sidecars_defaults_are_the_designs() -> None:
 
 
 def test_in_process_less_is_waited_for_and_less_is_held() -> None:
-    found = load_settings(None, {}, Profile.IN_PROCESS)
+    found = load_settings(None, {}, Deployment.IN_PROCESS)
     assert (found.completion.wait_after_root_ns, found.completion.wait_after_root_max_ns) == (0, 30 * SECOND_NS)
     assert (found.buffer.num_traces, found.buffer.limit_bytes) == (10_000, 64 * MIB)
     assert found.shutdown_timeout_ns == 5 * SECOND_NS
 
 
 def test_the_cores_own_defaults_are_the_same() -> None:
-    sidecar, in_process = (load_settings(None, {}, profile) for profile in (Profile.SIDECAR, Profile.IN_PROCESS))
+    sidecar, in_process = (load_settings(None, {}, profile) for profile in (Deployment.SIDECAR, Deployment.IN_PROCESS))
     assert (sidecar.completion, in_process.completion) == (CompletionPolicy(), IN_PROCESS_POLICY)
     assert sidecar.buffer == BufferLimits()
 
@@ -192,7 +192,7 @@ def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
 
 def test_json_and_camel_case_do_as_well(tmp_path: Path) -> None:
     write(tmp_path, {"s.json": {"completion": {"idleTimeout": "1s"}, "limits": {"numTraces": 3}, "listen": {"grpc": "localhost:1"}}})
-    found = load_settings(tmp_path / "s.json", {}, Profile.SIDECAR)
+    found = load_settings(tmp_path / "s.json", {}, Deployment.SIDECAR)
     assert (found.completion.idle_timeout_ns, found.buffer.num_traces, str(found.listen.grpc.address)) == (SECOND_NS, 3, "localhost:1")
 
 
@@ -324,8 +324,8 @@ def test_variables_of_opentelemetry_are_not_ours_to_read() -> None:
 def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
     write(tmp_path, {"s.yaml": "limits: {num_traces: 2}", "t.yaml": "limits: {num_traces: 3}"})
     environ = {f"{PREFIX}CONFIG": str(tmp_path / "s.yaml")}
-    assert load_settings(None, environ, Profile.SIDECAR).buffer.num_traces == 2
-    assert load_settings(tmp_path / "t.yaml", environ, Profile.SIDECAR).buffer.num_traces == 3
+    assert load_settings(None, environ, Deployment.SIDECAR).buffer.num_traces == 2
+    assert load_settings(tmp_path / "t.yaml", environ, Deployment.SIDECAR).buffer.num_traces == 3
 
 
 def test_an_unknown_variable_with_our_prefix_is_warned_about() -> None:
@@ -451,7 +451,7 @@ def test_variables_that_can_not_be_used_are_refused_under_their_names() -> None:
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="No such file or directory"):
-        load_settings(tmp_path / "none.yaml", {}, Profile.SIDECAR)
+        load_settings(tmp_path / "none.yaml", {}, Deployment.SIDECAR)
 
 
 OPEN = "can be reached from other machines, without encryption, and nobody is asked who they are"
