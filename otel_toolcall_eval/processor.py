@@ -17,7 +17,8 @@ from otel_toolcall_eval.in_process import build_in_process
 from otel_toolcall_eval.registration import Registration
 from otel_toolcall_eval.settings.criteria_check import read_criteria
 from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.settings.service import Deployment, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline, with_criteria
 
 if TYPE_CHECKING:

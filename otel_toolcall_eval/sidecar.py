@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from otel_toolcall_eval.emission.console import ConsoleEmitter
-    from otel_toolcall_eval.settings.service import Address, Settings
+    from otel_toolcall_eval.settings.service import Settings
+    from otel_toolcall_eval.settings.types import Address
     from otel_toolcall_eval.wiring_sidecar import SidecarParts
 
 _logger = logging.getLogger(__name__)

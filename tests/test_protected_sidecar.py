@@ -20,7 +20,8 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from otel_toolcall_eval.cli.parser import run
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.receivers import Protection
-from otel_toolcall_eval.settings.service import Deployment, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar import Sidecar
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, running_sidecar

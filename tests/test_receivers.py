@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from otel_toolcall_eval.receivers import build_receivers
-from otel_toolcall_eval.settings.listeners import Listen, Listener
-from otel_toolcall_eval.settings.profile import DEFAULTS, Deployment
-from otel_toolcall_eval.settings.profile import Intake as IntakeSettings
+from otel_toolcall_eval.settings.service import DEFAULTS, Deployment, Listen, Listener
+from otel_toolcall_eval.settings.service import Intake as IntakeSettings
 from otel_toolcall_eval.settings.types import Address
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sources.receivers import Intake, call, otlp, running

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.settings.service import Deployment, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar import Bell, Sidecar
 from otel_toolcall_eval.wiring_sidecar import SidecarParts
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 LOADED = """
 import sys
-from otel_toolcall_eval.settings.service import Deployment, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar import Sidecar
 listen = {f"OTEL_TOOLCALL_EVAL_LISTEN_{name}_ADDRESS": "127.0.0.1:0" for name in ("GRPC", "HTTP")}
 sidecar = Sidecar(load_settings(None, listen, Deployment.SIDECAR))

@@ -13,8 +13,9 @@ from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCrit
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, did_you_mean
 from otel_toolcall_eval.settings.dialect_file import build_extractor
 from otel_toolcall_eval.settings.document import read_document
-from otel_toolcall_eval.settings.service import Deployment, load_settings
-from otel_toolcall_eval.settings.service_shapes import SECTIONS
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
+from otel_toolcall_eval.settings.service_models import ServiceModel
 from otel_toolcall_eval.status.words import selects
 from otel_toolcall_eval.wiring_files import read_files
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import CriteriaSet
 
 
-_SETTINGS_KEYS = frozenset({*SECTIONS, "criteria"})
+_SETTINGS_KEYS = frozenset(ServiceModel.model_fields)
 _CRITERIA_KEYS = frozenset({"evaluations", "evaluators", "evaluatorTypeId", "evaluator_type_id"})
 
 
@@ -148,6 +149,6 @@ def _kind_of(path: Path) -> _Kind:
         return _Kind.CRITERIA
     if isinstance(value.get("dialects"), list) and any(isinstance(dialect, dict) for dialect in value["dialects"]):
         return _Kind.DIALECTS
-    known = {*_SETTINGS_KEYS, "dialects", *_CRITERIA_KEYS}
+    known = _SETTINGS_KEYS | _CRITERIA_KEYS
     meant = {key if key in known else did_you_mean(key, known) for key in value}
-    return _Kind.SETTINGS if meant & {*_SETTINGS_KEYS, "dialects"} else _Kind.CRITERIA
+    return _Kind.SETTINGS if meant & _SETTINGS_KEYS else _Kind.CRITERIA

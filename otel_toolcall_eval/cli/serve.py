@@ -20,8 +20,8 @@ from otel_toolcall_eval.process_limits import (
     return_large_blocks,
     without_collector,
 )
-from otel_toolcall_eval.settings.environment import PREFIX
-from otel_toolcall_eval.settings.service import Deployment, LogFormat, load_settings
+from otel_toolcall_eval.settings.service import Deployment, LogFormat
+from otel_toolcall_eval.settings.service_file import PREFIX, load_settings
 from otel_toolcall_eval.sidecar import Sidecar, load_parts
 from otel_toolcall_eval.wiring import build_console, own_version, with_criteria
 

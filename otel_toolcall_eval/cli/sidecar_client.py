@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.renewed import content_of
-from otel_toolcall_eval.settings.service import Deployment, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.token_file import tokens_in
 
 if TYPE_CHECKING:

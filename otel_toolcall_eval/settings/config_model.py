@@ -6,6 +6,7 @@ which know nothing of our files, never leave this module.
 
 from __future__ import annotations
 
+import re
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
@@ -13,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from otel_toolcall_eval.settings.diagnostics import Spelling, did_you_mean, quoted, use_one_of
-from otel_toolcall_eval.settings.types import OURS, kind_of
+from otel_toolcall_eval.settings.types import OURS, kind_of, shown_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -117,8 +118,8 @@ class _Report:
                 self._unknown_key(self._as_written(location[:-1]), str(location[-1]), _model_at(self._model, location[:-1]))
             case "missing":  # ends with our name of the field
                 self._missing_key(self._as_written(location[:-1]), str(location[-1]), _model_at(self._model, location[:-1]))
-            case kind:
-                what, fix = _in_our_words(kind, detail)
+            case _:
+                what, fix = in_our_words(detail)
                 self._problem(self._as_written(location), what, fix)
 
     def _problem(self, path: Sequence[Step], what: str, fix: str) -> None:
@@ -172,8 +173,8 @@ class _Report:
         model = self._model
         path: list[Step] = []
         for step in location:
-            if isinstance(value, str):
-                break  # a text that stands for an object: there are no keys below it
+            if not isinstance(value, dict | list):
+                break  # a single value that stands for an object or a list: there is nothing below it
             if step == "[key]" and not (isinstance(value, dict) and step in value):
                 continue  # pydantic's mark for a key that is wrong itself
             written = step
@@ -185,36 +186,61 @@ class _Report:
         return tuple(path)
 
 
-def _in_our_words(kind: str, detail: ErrorDetails) -> tuple[str, str]:
+def in_our_words(detail: ErrorDetails) -> tuple[str, str]:
     """Return what is wrong and how to mend it. Every type that our models can raise is here; a test makes them all occur."""
-    found = kind_of(detail.get("input"))
-    match kind:
+    value, context = detail.get("input"), detail.get("ctx", {})
+    what, fix = _KINDS_DUE.get(detail["type"], ("a key is not text", "use text for keys"))  # what only mappings from code can have
+    match detail["type"]:
         case str(ours) if ours == OURS:
-            context = detail.get("ctx", {})
             return str(context.get("what")), str(context.get("fix"))
-        case "model_type" | "dict_type":
-            return f"this is {found}, not an object", "write keys with values"
-        case "list_type":
-            return f"this is {found}, not a list", "write a list, even for a single entry"
-        case "too_short":
-            return "this is empty", "add at least one entry, or remove it"
-        case _:  # "invalid_key", which only mappings from code can have
-            return "a key is not text", "use text for keys"
+        case "string_type":
+            fix = "put it in quotes" if isinstance(value, bool | int | float) else "write a name"
+        case "bool_type" if isinstance(value, str):
+            return f"{quoted(value)} is neither true nor false", "write true or false, without quotes"
+        case "greater_than_equal" | "less_than_equal" as kind:
+            bound = f"at least {context['ge']}" if kind == "greater_than_equal" else f"at most {context['le']}"
+            return f"{shown_number(value)} is not {bound}", f"write a number of {bound}"
+        case "float_type" if isinstance(value, int) and not isinstance(value, bool):
+            return "the number is too large", "write a smaller number"
+        case "enum":
+            choices = _QUOTED.findall(str(context.get("expected")))
+            if isinstance(value, str):
+                return f"{quoted(value)} is not known here", use_one_of(value, choices)
+            fix = f"use one of {', '.join(sorted(choices))}"
+    return what.format(kind_of(value)), fix
+
+
+_QUOTED = re.compile("'([^']*)'")
+_KINDS_DUE: Mapping[str, tuple[str, str]] = {
+    "model_type": ("this is {}, not an object", "write keys with values"),
+    "dict_type": ("this is {}, not an object", "write keys with values"),
+    "list_type": ("this is {}, not a list", "write a list, even for a single entry"),
+    "frozen_set_type": ("this is {}, not a list", "write a list, even for a single entry"),
+    "too_short": ("this is empty", "add at least one entry, or remove it"),
+    "string_type": ("this is {}, not text", ""),
+    "string_too_short": ("this is empty", "write a name"),
+    "string_unicode": ("this is not valid Unicode", "write the character itself in place of its escapes"),
+    "bool_type": ("this is {}, not true or false", "write true or false"),
+    "int_type": ("this is {}, not a whole number", "write a whole number"),
+    "float_type": ("this is {}, not a number", "write a number"),
+    "enum": ("this is {}, not text", ""),
+}
 
 
 def _model_at(model: type[ConfigModel], location: Sequence[Step]) -> type[ConfigModel]:
     """Return the model of the object at pydantic's path."""
     for step in location:
         if isinstance(step, str) and step in model.model_fields:
-            model = next(_models_in(model.model_fields[step].annotation), model)
+            model = next(models_in(model.model_fields[step].annotation), model)
     return model
 
 
-def _models_in(annotation: object) -> Iterator[type[ConfigModel]]:
+def models_in(annotation: object) -> Iterator[type[ConfigModel]]:
+    """Yield the models that a type is made of."""
     if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
         yield annotation
     for argument in get_args(annotation):
-        yield from _models_in(argument)
+        yield from models_in(argument)
 
 
 def _value_at(raw: object, path: Sequence[Step]) -> object:

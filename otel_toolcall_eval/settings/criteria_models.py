@@ -39,10 +39,6 @@ from otel_toolcall_eval.settings.types import (
     GivenShare,
     Name,
     Object,
-    choice,
-    choices,
-    list_schema_of,
-    schema_of,
 )
 
 if TYPE_CHECKING:
@@ -100,11 +96,11 @@ class OutputModel(ConfigModel):
 class IncludeModel(ConfigModel):
     """Which calls are judged at all."""
 
-    kinds: Annotated[frozenset[CallKind], choices(CallKind), list_schema_of(CallKind)] = Field(
+    kinds: Annotated[frozenset[CallKind], Field(min_length=1)] = Field(
         default_factory=lambda: JUDGED_KINDS,
         description="Kinds of calls; without it all but control (final answers, handoffs).",
     )
-    phases: Annotated[frozenset[CallPhase], choices(CallPhase), list_schema_of(CallPhase)] = Field(
+    phases: Annotated[frozenset[CallPhase], Field(min_length=1)] = Field(
         default_factory=lambda: JUDGED_PHASES,
         description="How far calls came; without it only executed ones.",
     )
@@ -154,7 +150,7 @@ class CountConfig(EvaluatorConfig):
 class OrderConfig(EvaluatorConfig):
     """``evaluatorConfig`` of ToolCallOrderEvaluator."""
 
-    parallel: Annotated[Parallel, choice(Parallel), schema_of(Parallel)] = Field(
+    parallel: Parallel = Field(
         default=Parallel.START_TIME,
         description="Calls that overlap in time: start_time keeps them in order of start, any lets any order count.",
     )
@@ -170,7 +166,7 @@ class OrderConfig(EvaluatorConfig):
 class _PairingConfig(EvaluatorConfig):
     """What the two evaluators have in common that pair calls."""
 
-    matching: Annotated[Matching, choice(Matching), schema_of(Matching)] = Field(
+    matching: Matching = Field(
         default=Matching.MAXIMUM,
         description="Pair expected and actual calls of one name so that as many as possible match (maximum), or by position (positional).",
     )

@@ -29,14 +29,7 @@ from otel_toolcall_eval.settings.criteria_models import (
     ids_of,
 )
 from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
-from otel_toolcall_eval.settings.service_shapes import (
-    ControlListenerModel,
-    CriteriaEntryModel,
-    HttpListenerModel,
-    ListenerModel,
-    OtlpModel,
-    ServiceModel,
-)
+from otel_toolcall_eval.settings.service_models import ServiceModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,8 +53,6 @@ _MODELS: tuple[type[ConfigModel], ...] = (
     EvalItemModel,
     MatchModel,
     ServiceModel,
-    CriteriaEntryModel,
-    OtlpModel,
 )
 _TOPS: Mapping[str, tuple[type[ConfigModel], ...]] = {
     "criteria": (EvaluatorModel, EvalSetModel),
@@ -121,15 +112,6 @@ def _fill_in(definitions: Mapping[str, Mapping[str, object]]) -> None:
     any_criteria = [_reference(criteria) for criteria in _CRITERIA.values()]
     fill(EvalItemModel, "evaluation_criterias", {"type": "object", "additionalProperties": {"anyOf": [*nothing, *any_criteria]}})
     fill(EvalItemModel, "match", {"anyOf": [{"type": "null"}, {"enum": ["all", "named"]}, _reference(MatchModel)]})
-    entry = {"anyOf": [{"type": "string", "minLength": 1}, _reference(CriteriaEntryModel)]}
-    fill(ServiceModel, "criteria", {"anyOf": [{"type": "array", "items": entry}, {"type": "null"}]})
-    for name, model in (("grpc", ListenerModel), ("http", HttpListenerModel), ("control", ControlListenerModel)):
-        listeners = cast("dict[str, dict[str, object]]", definitions["ListenModel"]["properties"])
-        address = cast("dict[str, dict[str, object]]", definitions[model.__name__]["properties"])["address"]
-        forms = cast("list[object]", address["anyOf"])  # an address, or null
-        listeners[name] = {**listeners[name], "anyOf": [*forms, _reference(model)]}
-    properties = cast("dict[str, dict[str, object]]", definitions["ExportModel"]["properties"])
-    properties["otlp"] = {**properties["otlp"], "anyOf": [{"enum": ["off", False, None]}, _reference(OtlpModel)]}
 
 
 def _spell_both_ways(definition: dict[str, object]) -> None:
@@ -138,6 +120,7 @@ def _spell_both_ways(definition: dict[str, object]) -> None:
     for name in list(properties):
         if properties[name].get("default") is None:  # our way to say that a key was left out, and no value to write
             properties[name].pop("default", None)
+        properties[name].pop("uniqueItems", None)  # of sets, where what stands twice does no harm
         properties[to_camel(name)] = properties[name]
     required = cast("list[str]", definition.pop("required", []))
     plain = [name for name in required if to_camel(name) == name]

@@ -1,23 +1,26 @@
-"""The types of single values in files and settings. Each complains in our words, and tells JSON Schema what it takes.
+"""The types of single values in files and settings: pydantic's own, with a validator where people write them in another way.
 
-A validator raises ``PydanticCustomError`` with ``what`` and ``fix`` in its context; ``model.check`` turns that into a Problem.
+pydantic's errors become ours in ``config_model``. A validator of ours says itself what is wrong and how to mend it (``complaint``).
 """
 
 from __future__ import annotations
 
 import copy
-import math
+import os
 import re
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from urllib.parse import unquote
 
-from pydantic import PlainValidator, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from otel_toolcall_eval.model.criteria import Operator
-from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
+from otel_toolcall_eval.settings.diagnostics import quoted
+from otel_toolcall_eval.settings.patterns import LinearPattern, compile_pattern
+from otel_toolcall_eval.values.redaction import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,9 +28,27 @@ if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
-
 OURS: Final = "ours"
 """Type of the errors raised here."""
+
+OFF: Final = "off"
+"""In place of a value: without it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """Where values come from; the context of their validation.
+
+    Attributes:
+        folder: what relative paths are relative to.
+        text: everything is text, as in environment variables.
+    """
+
+    folder: Path = Path()
+    text: bool = False
+
+
+FROM_TEXT: Final = Layer(text=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # typing wants to hash it, and a dict has no hash
@@ -41,9 +62,16 @@ class SchemaOf:
         return copy.deepcopy(dict(self.schema))
 
 
-_LONG = 10**20  # Python refuses to print integers of thousands of digits
+@dataclass(frozen=True, slots=True, eq=False)
+class AlsoShort:
+    """Says in JSON Schema which single value may stand in place of an object."""
 
-_Choice = TypeVar("_Choice", bound=StrEnum)
+    schema: Mapping[str, object]
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, object]:
+        """Return both forms."""
+        return {"anyOf": [dict(self.schema), handler(core)]}
+
 
 _KINDS: Mapping[type, str] = {
     type(None): "null",
@@ -61,6 +89,14 @@ def kind_of(value: object) -> str:
     return _KINDS.get(type(value), "text" if isinstance(value, str) else "something else")
 
 
+_LONG = 10**20  # Python refuses to print integers of thousands of digits
+
+
+def shown_number(value: object) -> str:
+    """Return a number as text, unless it is a huge one."""
+    return str(value) if isinstance(value, float) or (isinstance(value, int) and abs(value) < _LONG) else "a huge number"
+
+
 def complaint(*, what: str, fix: str) -> PydanticCustomError:
     """Build the error that a validator raises."""
     return PydanticCustomError(OURS, "{what}; {fix}", {"what": what, "fix": fix})
@@ -71,43 +107,24 @@ def wrong_kind(value: object, due: str, fix: str) -> PydanticCustomError:
     return complaint(what=f"this is {kind_of(value)}, not {due}", fix=fix)
 
 
-def _name(value: object) -> str:
-    if not isinstance(value, str):
-        scalar = isinstance(value, bool | int | float)
-        raise wrong_kind(value, "text", "put it in quotes" if scalar else "write a name")
-    if not value:
-        raise complaint(what="this is empty", fix="write a name")
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape: no telemetry could carry the name
-        raise complaint(what="this is not valid Unicode", fix="write the character itself in place of its escapes") from None
+def is_text(value: object, info: ValidationInfo) -> bool:
+    """Tell whether a value is text because everything is where it comes from."""
+    return isinstance(info.context, Layer) and info.context.text and isinstance(value, str)
+
+
+def _not_null(value: object) -> object:
+    if value is None:
+        raise complaint(what="this is null", fix="give a value, or leave the key out")
     return value
 
 
-def _flag(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
+def _flag(value: object) -> object:
     word = value.strip().lower() if isinstance(value, str) else ""
-    if word in ("true", "false"):  # golden case count-config-strict-string
-        return word == "true"
-    if isinstance(value, str):
-        raise complaint(what=f"{quoted(value)} is neither true nor false", fix="write true or false, without quotes")
-    raise wrong_kind(value, "true or false", "write true or false")
+    return word == "true" if word in ("true", "false") else value  # golden case count-config-strict-string
 
 
-def _share(value: object) -> float:
-    fix = "write a number from 0.0 to 1.0"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise wrong_kind(value, "a number", fix)
-    if not 0 <= value <= 1:  # NaN is not, either
-        raise complaint(what=f"{_number(value)} is not between 0.0 and 1.0", fix=fix)
-    return float(value)
-
-
-def _number(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:g}" if math.isfinite(value) else str(value)
-    return str(value) if isinstance(value, int) and abs(value) < _LONG else "a huge number"
+def _names(value: object) -> object:
+    return value if isinstance(value, list) else [_not_null(value)]
 
 
 def _object(value: object) -> dict[str, object]:
@@ -116,6 +133,12 @@ def _object(value: object) -> dict[str, object]:
     for key in value:
         if not isinstance(key, str):
             raise complaint(what=f"the key {quoted(str(key))} is not text", fix="put it in quotes")
+    return value
+
+
+def _scalar(value: object) -> str | int | float:
+    if not isinstance(value, str | int | float):
+        raise complaint(what=f"this is {kind_of(value)}", fix="write text, a number, true or false")
     return value
 
 
@@ -136,83 +159,44 @@ def _count(value: object) -> tuple[Operator, int]:
     if isinstance(count, bool) or not isinstance(count, int):
         raise complaint(what=f"the count is {kind_of(count)}, not a whole number", fix=_PAIR)
     if count < 0:
-        raise complaint(what=f"the count {_number(count)} is negative", fix="calls are counted from 0")
+        raise complaint(what=f"the count {shown_number(count)} is negative", fix="calls are counted from 0")
     return _OPERATORS[operator], count
 
 
-def choice(kind: type[_Choice]) -> PlainValidator:
-    """Build the validator of an enumeration: its values as text, with a guess at what was meant."""
-    by_text = {member.value: member for member in kind}
+AnyValue: TypeAlias = object
+"""Any value; checked elsewhere, or never looked at."""
 
-    def validate(value: object) -> _Choice:
-        if not isinstance(value, str):
-            raise wrong_kind(value, "text", f"use one of {', '.join(sorted(by_text))}")
-        if value not in by_text:
-            raise complaint(what=f"{quoted(value)} is not known here", fix=use_one_of(value, by_text))
-        return by_text[value]
-
-    return PlainValidator(validate)
-
-
-def choices(kind: type[_Choice]) -> PlainValidator:
-    """Build the validator of a list of an enumeration's values, which must not be empty."""
-    by_text = {member.value: member for member in kind}
-    one_of = f"list some of {', '.join(sorted(by_text))}"
-
-    def validate(value: object) -> frozenset[_Choice]:
-        if not isinstance(value, list):
-            raise wrong_kind(value, "a list", one_of)
-        if not value:
-            raise complaint(what="the list is empty", fix=one_of)
-        for member in value:
-            if not isinstance(member, str):
-                raise complaint(what=f"the list holds {kind_of(member)}, not only text", fix=one_of)
-            if member not in by_text:
-                raise complaint(what=f"{quoted(member)} is not known here", fix=use_one_of(member, by_text))
-        return frozenset(by_text[member] for member in value)
-
-    return PlainValidator(validate)
-
-
-def _names(value: object) -> frozenset[str]:
-    if isinstance(value, list) and not value:
-        raise complaint(what="the list is empty", fix="name at least one, or remove it")
-    return frozenset(_name(member) for member in (value if isinstance(value, list) else [value]))
-
-
-def schema_of(kind: type[StrEnum]) -> SchemaOf:
-    """Return the JSON Schema of an enumeration."""
-    return SchemaOf({"enum": [member.value for member in kind]})
-
-
-def list_schema_of(kind: type[StrEnum]) -> SchemaOf:
-    """Return the JSON Schema of a list of an enumeration's values."""
-    return SchemaOf({"type": "array", "items": {"enum": [member.value for member in kind]}, "minItems": 1})
-
-
-_NAME_SCHEMA = {"type": "string", "minLength": 1}
-
-Name = Annotated[str, PlainValidator(_name), SchemaOf(_NAME_SCHEMA)]
+Name = Annotated[str, Field(strict=True, min_length=1)]
 """Text that is not empty."""
 
-GivenName = Annotated[str | None, PlainValidator(_name), SchemaOf(_NAME_SCHEMA)]
+GivenName = Annotated[Name | None, BeforeValidator(_not_null), SchemaOf({"type": "string", "minLength": 1})]
 """A name that may be left out (None), but not be null."""
 
 GivenNames = Annotated[
-    frozenset[str] | None,
-    PlainValidator(_names),
-    SchemaOf({"anyOf": [_NAME_SCHEMA, {"type": "array", "items": _NAME_SCHEMA, "minItems": 1}]}),
+    Annotated[frozenset[Name], Field(min_length=1)] | None,
+    BeforeValidator(_names),
+    SchemaOf(
+        {"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}]}
+    ),
 ]
 """One name, or a list of names; may be left out (None), but not be null."""
 
-Flag = Annotated[bool, PlainValidator(_flag), SchemaOf({"enum": [True, False, "true", "false"]})]
+Flag = Annotated[bool, Field(strict=True), BeforeValidator(_flag), SchemaOf({"enum": [True, False, "true", "false"]})]
 """true or false, as a boolean or as text."""
 
-GivenShare = Annotated[float | None, PlainValidator(_share), SchemaOf({"type": "number", "minimum": 0, "maximum": 1})]
+GivenShare = Annotated[
+    Annotated[float, Field(strict=True, ge=0, le=1)] | None,
+    BeforeValidator(_not_null),
+    SchemaOf({"type": "number", "minimum": 0, "maximum": 1}),
+]
 """A number from 0.0 to 1.0 that may be left out (None), but not be null."""
 
+# Not by dict[str, object], which refuses half of a surrogate pair in a key; arguments of a call may have it.
 Object = Annotated[dict[str, object], PlainValidator(_object), SchemaOf({"type": "object"})]
 """An object with any members."""
+
+Scalar = Annotated[str | int | float, PlainValidator(_scalar), SchemaOf({"type": ["string", "number", "boolean"]})]
+"""Text, a number, true or false."""
 
 Count = Annotated[
     tuple[Operator, int],
@@ -228,34 +212,83 @@ Count = Annotated[
 ]
 """``[operator, n]`` with n >= 0, a true integer: not "2", not 2.0, not true. Golden cases count-count-* and count-pair-*."""
 
-AnyValue = Annotated[object, PlainValidator(lambda value: value), SchemaOf({})]
-"""Any value; checked elsewhere, or never looked at."""
-
-
-FROM_TEXT: Final = "text"
-"""Validation context of environment variables, where everything is text."""
-
-OFF: Final = "off"
-"""In place of a value: without it."""
-
-_SECOND_NS = 1_000_000_000
-_MAX_NS = 366 * 24 * 3600 * _SECOND_NS  # a year; far below what a wait in C can take
-_UNITS_NS: Mapping[str, int] = {"ms": 1_000_000, "s": _SECOND_NS, "m": 60 * _SECOND_NS, "h": 3600 * _SECOND_NS}
+_UNITS_SECONDS: Mapping[str, float] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 _DURATION = re.compile(r"(?:[0-9]{1,12}(?:\.[0-9]{1,9})?(?:ms|s|m|h))+", re.ASCII)
 _DURATION_PART = re.compile(r"([0-9.]+)(ms|s|m|h)", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?", re.ASCII)
 _DURATION_FIX = "write a number with a unit, as in 500ms, 10s, 5m or 1h, or a number of seconds"
+_YEAR_SECONDS = 366 * 24 * 3600  # far below what a wait in C can take
 
 MAX_WORKERS: Final = 64
-MIB = 1024 * 1024
+MIB: Final = 1024 * 1024
 _UNITS_BYTES: Mapping[str, int] = {"": 1, "B": 1, "KiB": 1024, "MiB": MIB, "GiB": 1024 * MIB}
 _SIZE = re.compile(r"([0-9]{1,15})\s*(|B|KiB|MiB|GiB)", re.ASCII)
-_SIZE_FIX = "write a number of bytes, or one with a unit, as in 64MiB (KiB, MiB, GiB)"
-_MAX_BYTES = 2**62
 
 _WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
 _MAX_WHOLE = 10**12
-_MAX_PORT = 65_535
+
+
+def _seconds(value: object) -> object:
+    """Return seconds for ``10s``, ``1h30m``, ``500ms``, or a number of seconds as text."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if _DURATION.fullmatch(text):
+        return sum(float(number) * _UNITS_SECONDS[unit] for number, unit in _DURATION_PART.findall(text))
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    raise complaint(what=f"{quoted(value)} is not a duration", fix=_DURATION_FIX)
+
+
+def _nanoseconds(seconds: float) -> int:
+    if not seconds <= _YEAR_SECONDS:  # NaN is not, either
+        raise complaint(what=f"{seconds:g} seconds are more than a year", fix=_DURATION_FIX)
+    return round(seconds * 1_000_000_000)
+
+
+def _bytes(value: object) -> object:
+    """Return bytes for ``64MiB`` and its like."""
+    if not isinstance(value, str):
+        return value
+    found = _SIZE.fullmatch(value.strip())
+    if found is None:
+        fix = "write a number of bytes, or one with a unit, as in 64MiB (KiB, MiB, GiB)"
+        raise complaint(what=f"{quoted(value)} is not a size", fix=fix)
+    return int(found[1]) * _UNITS_BYTES[found[2]]
+
+
+def _number_in_text(value: object, info: ValidationInfo) -> object:
+    return int(value.strip()) if isinstance(value, str) and is_text(value, info) and _WHOLE.fullmatch(value.strip()) else value
+
+
+Duration = Annotated[
+    float,
+    Field(strict=True, ge=0),
+    BeforeValidator(_seconds),
+    AfterValidator(_nanoseconds),
+    SchemaOf({"anyOf": [{"type": "string", "pattern": f"^({_DURATION.pattern}|{_NUMBER.pattern})$"}, {"type": "number", "minimum": 0}]}),
+]
+"""A duration; nanoseconds inside."""
+
+Size = Annotated[
+    int,
+    Field(strict=True, ge=1, le=2**62),
+    BeforeValidator(_bytes),
+    SchemaOf({"anyOf": [{"type": "string", "pattern": f"^{_SIZE.pattern}$"}, {"type": "integer", "minimum": 1}]}),
+]
+"""A size; bytes inside."""
+
+Positive = Annotated[int, Field(strict=True, ge=1, le=_MAX_WHOLE), BeforeValidator(_number_in_text)]
+"""A whole number from 1."""
+
+Workers = Annotated[int, Field(strict=True, ge=1, le=MAX_WORKERS), BeforeValidator(_number_in_text)]
+"""How many processes."""
+
+Natural = Annotated[int, Field(strict=True, ge=0, le=_MAX_WHOLE), BeforeValidator(_number_in_text)]
+"""A whole number from 0."""
+
+Mebibytes = Annotated[Positive, AfterValidator(lambda number: number * MIB)]
+"""A whole number of MiB; bytes inside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,75 +326,7 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def duration_ns(value: object) -> int:
-    """Return nanoseconds for ``10s``, ``1h30m``, ``500ms``, or a number of seconds as a number or text."""
-    if isinstance(value, str):
-        text = value.strip()
-        if _DURATION.fullmatch(text):
-            parts = ((float(number), _UNITS_NS[unit]) for number, unit in _DURATION_PART.findall(text))
-            return _bounded_ns(sum(number * unit for number, unit in parts), value)
-        if not _NUMBER.fullmatch(text):
-            raise complaint(what=f"{quoted(value)} is not a duration", fix=_DURATION_FIX)
-        return _bounded_ns(float(text) * _SECOND_NS, value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise wrong_kind(value, "a duration", _DURATION_FIX)
-    if value < 0:
-        raise complaint(what="the duration is negative", fix=_DURATION_FIX)
-    return _bounded_ns(value * _SECOND_NS, value)
-
-
-def _bounded_ns(nanoseconds: float, value: object) -> int:
-    if not nanoseconds <= _MAX_NS:  # NaN is not, either
-        raise complaint(what=f"{quoted(str(value))[:80]} is longer than a year", fix=_DURATION_FIX)
-    return round(nanoseconds)
-
-
-def size_bytes(value: object) -> int:
-    """Return bytes for ``64MiB`` and its like, or a whole number of bytes; at least 1."""
-    if isinstance(value, str):
-        found = _SIZE.fullmatch(value.strip())
-        if found is None:
-            raise complaint(what=f"{quoted(value)} is not a size", fix=_SIZE_FIX)
-        return _bounded_bytes(int(found[1]) * _UNITS_BYTES[found[2]])
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong_kind(value, "a size", _SIZE_FIX)
-    return _bounded_bytes(value)
-
-
-def _bounded_bytes(size: int) -> int:
-    if not 1 <= size <= _MAX_BYTES:
-        raise complaint(what="the size is not positive" if size < 1 else "the size is beyond all memory", fix=_SIZE_FIX)
-    return size
-
-
-def _whole(value: object, info: ValidationInfo, least: int) -> int:
-    fix = f"write a whole number from {least}"
-    if info.context == FROM_TEXT and isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong_kind(value, "a whole number", fix)
-    if not least <= value <= _MAX_WHOLE:
-        raise complaint(what=f"the number is less than {least}" if value < least else "the number is too large", fix=fix)
-    return value
-
-
-def _positive(value: object, info: ValidationInfo) -> int:
-    return _whole(value, info, 1)
-
-
-def _workers(value: object, info: ValidationInfo) -> int:
-    number = _whole(value, info, 1)
-    if number > MAX_WORKERS:
-        raise complaint(what=f"{number} is more than {MAX_WORKERS}", fix="set as many as there are cores, less one for receiving")
-    return number
-
-
-def _natural(value: object, info: ValidationInfo) -> int:
-    return _whole(value, info, 0)
-
-
-def _mib(value: object, info: ValidationInfo) -> int:
-    return _whole(value, info, 1) * MIB
+_MAX_PORT = 65_535
 
 
 def _address(value: object) -> Address:
@@ -382,89 +347,148 @@ def _address(value: object) -> Address:
     return Address(host=host, port=int(port))
 
 
-def _optional_address(value: object) -> Address | str:
-    if value is False or (isinstance(value, str) and value.strip().lower() == OFF):
-        return OFF
-    return _address(value)
+def is_off(value: object) -> bool:
+    """Tell whether a value switches something off; ``off`` is text in YAML 1.2, and false in what other programs write."""
+    return value is False or (isinstance(value, str) and value.strip().lower() == OFF)
+
+
+ADDRESS_SCHEMA: Mapping[str, object] = {"type": "string", "pattern": ":[0-9]{1,5}$"}
+OFF_SCHEMA: Mapping[str, object] = {"enum": [OFF, False]}
+
+ListenAddress = Annotated[Address, PlainValidator(_address), SchemaOf(ADDRESS_SCHEMA)]
+"""``host:port``."""
+
+OptionalAddress = Annotated[
+    Address | str,
+    PlainValidator(lambda value: OFF if is_off(value) else _address(value)),
+    SchemaOf({"anyOf": [ADDRESS_SCHEMA, OFF_SCHEMA]}),
+]
+"""``host:port`` or ``off``."""
 
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s,*]+", re.ASCII)
-
-
-def _origins(value: object, info: ValidationInfo) -> frozenset[str]:
-    fix = "list origins as browsers send them, as in https://app.example.com or http://localhost:3000; * alone is any"
-    return _listed(value, info, "an origin", _ORIGIN, fix)
-
-
 # A name, an IPv4 address, or an IPv6 address with or without brackets; never with a port.
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*", re.ASCII)
 
 
-def _hosts(value: object, info: ValidationInfo) -> frozenset[str]:
-    fix = "list names and addresses without scheme and port, as in scores.example.com or ::1; * alone is any"
-    return frozenset(host.strip("[]") for host in _listed(value, info, "a host", _HOST, fix))
+def _words(value: object, info: ValidationInfo) -> object:
+    """Return the words of a text, which commas or blanks separate."""
+    return str(value).replace(",", " ").split() if is_text(value, info) else value
 
 
-def _listed(value: object, info: ValidationInfo, kind: str, form: re.Pattern[str], fix: str) -> frozenset[str]:
-    """Return the members of a list, each of the given form or ``*``; in a variable they are separated by commas."""
-    if info.context == FROM_TEXT and isinstance(value, str):
-        value = value.replace(",", " ").split()
-    if not isinstance(value, list):
-        raise wrong_kind(value, "a list", fix)
-    for each in value:
-        if not isinstance(each, str):
-            raise wrong_kind(each, kind, fix)
-        if each != "*" and not form.fullmatch(each):
-            raise complaint(what=f"{quoted(each)} is not {kind}", fix=fix)
-    return frozenset(value)
+def _origin(value: str) -> str:
+    if value != "*" and not _ORIGIN.fullmatch(value):
+        fix = "list origins as browsers send them, as in https://app.example.com or http://localhost:3000; * alone is any"
+        raise complaint(what=f"{quoted(value)} is not an origin", fix=fix)
+    return value
 
 
-Duration = Annotated[
-    int,
-    PlainValidator(duration_ns),
-    SchemaOf({"anyOf": [{"type": "string", "pattern": f"^({_DURATION.pattern}|{_NUMBER.pattern})$"}, {"type": "number", "minimum": 0}]}),
-]
-"""A duration; nanoseconds inside."""
+def _host(value: str) -> str:
+    if value != "*" and not _HOST.fullmatch(value):
+        fix = "list names and addresses without scheme and port, as in scores.example.com or ::1; * alone is any"
+        raise complaint(what=f"{quoted(value)} is not a host", fix=fix)
+    return value.strip("[]")
 
-Size = Annotated[
-    int,
-    PlainValidator(size_bytes),
-    SchemaOf({"anyOf": [{"type": "string", "pattern": f"^{_SIZE.pattern}$"}, {"type": "integer", "minimum": 1}]}),
-]
-"""A size; bytes inside."""
-
-Positive = Annotated[int, PlainValidator(_positive), SchemaOf({"type": "integer", "minimum": 1})]
-"""A whole number from 1."""
-
-Workers = Annotated[int, PlainValidator(_workers), SchemaOf({"type": "integer", "minimum": 1, "maximum": MAX_WORKERS})]
-"""How many processes."""
-
-Natural = Annotated[int, PlainValidator(_natural), SchemaOf({"type": "integer", "minimum": 0})]
-"""A whole number from 0."""
-
-Mebibytes = Annotated[int, PlainValidator(_mib), SchemaOf({"type": "integer", "minimum": 1})]
-"""A whole number of MiB; bytes inside."""
-
-_ADDRESS_SCHEMA = {"type": "string", "pattern": ":[0-9]{1,5}$"}
-
-ListenAddress = Annotated[Address, PlainValidator(_address), SchemaOf(_ADDRESS_SCHEMA)]
-"""``host:port``."""
-
-OptionalAddress = Annotated[
-    Address | str, PlainValidator(_optional_address), SchemaOf({"anyOf": [_ADDRESS_SCHEMA, {"enum": [OFF, False]}]})
-]
-"""``host:port`` or ``off``."""
 
 Origins = Annotated[
-    frozenset[str],
-    PlainValidator(_origins),
-    SchemaOf({"type": "array", "items": {"type": "string", "pattern": f"^(\\*|{_ORIGIN.pattern})$"}}),
+    list[Annotated[Name, AfterValidator(_origin), SchemaOf({"type": "string", "pattern": f"^(\\*|{_ORIGIN.pattern})$"})]],
+    BeforeValidator(_words),
+    AfterValidator(frozenset),
 ]
 """Web origins: scheme, host and port, in lower case as browsers send them."""
 
 Hosts = Annotated[
-    frozenset[str],
-    PlainValidator(_hosts),
-    SchemaOf({"type": "array", "items": {"type": "string", "pattern": f"^(\\*|{_HOST.pattern})$"}}),
+    list[Annotated[Name, AfterValidator(_host), SchemaOf({"type": "string", "pattern": f"^(\\*|{_HOST.pattern})$"})]],
+    BeforeValidator(_words),
+    AfterValidator(frozenset),
 ]
 """Names and addresses without ports; IPv6 without brackets."""
+
+_HEADER_NAME = re.compile(r"[a-z0-9_.-]+")  # what both gRPC and HTTP take
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+_OUR_HEADERS = frozenset(
+    {"connection", "content-encoding", "content-length", "content-type", "host", "te", "transfer-encoding", "user-agent"}
+)
+_HEADERS_FIX = "write names with values, as in {x-tenant: agents}; in a variable x-tenant=agents,x-other=1"
+
+
+def _headers(value: object) -> dict[str, str]:
+    """Return headers by name in lower case. Complaints never show a value: it may be a credential."""
+    if isinstance(value, str):
+        value = _headers_in_text(value)
+    if not isinstance(value, dict):
+        raise wrong_kind(value, "an object", _HEADERS_FIX)
+    found: dict[str, str] = {}
+    for given, text in value.items():
+        name = str(given).lower()
+        if not _HEADER_NAME.fullmatch(name) or name.endswith("-bin"):
+            raise complaint(what="a name is not that of a header with text", fix=_HEADERS_FIX)
+        if name in _OUR_HEADERS or name.startswith("grpc-"):
+            raise complaint(what=f"{name} is set by ourselves", fix="remove it")
+        if not isinstance(text, str) or not _HEADER_VALUE.fullmatch(text):
+            raise complaint(what=f"the value of {name} is not plain ASCII text", fix="put numbers in quotes, and encode what is not ASCII")
+        found[name] = text.strip()
+    return found
+
+
+def _headers_in_text(text: str) -> dict[str, str]:
+    """Read headers as ``OTEL_EXPORTER_OTLP_HEADERS`` has them."""
+    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    if not all(equals for _, equals, _ in pairs):
+        raise complaint(what="a header has no value", fix=_HEADERS_FIX)
+    return {name.strip(): unquote(value.strip()) for name, _, value in pairs}
+
+
+Headers = Annotated[
+    dict[str, str],
+    PlainValidator(_headers),
+    SchemaOf({"anyOf": [{"type": "object", "additionalProperties": {"type": "string"}}, {"type": "string"}]}),
+]
+"""Headers by name, in lower case."""
+
+
+def _redacted_key(value: str) -> str:
+    if not words_of(value):
+        raise complaint(what=f"{quoted(value)} has neither letters nor digits", fix="list keys, as in [customer_number, iban]")
+    return value
+
+
+def _pattern(text: str) -> LinearPattern:
+    try:
+        pattern = compile_pattern(text)
+    except ValueError as error:
+        missing = isinstance(error.__cause__, ImportError)
+        fix = "list regular expressions that RE2 takes, as in ['[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}']"
+        if missing:
+            fix = "pip install 'otel-toolcall-eval[patterns]'"
+        raise complaint(what=f"{quoted(text)} can't be used: {error}", fix=fix) from error
+    if pattern.search("") is not None:
+        raise complaint(what=f"{quoted(text)} holds for the empty text, thus everywhere", fix="let it ask for one character at least")
+    return pattern
+
+
+RedactedKeys = Annotated[
+    list[Annotated[Name, AfterValidator(_redacted_key)]],
+    BeforeValidator(lambda value, info: [key.strip() for key in value.split(",")] if is_text(value, info) else value),
+    AfterValidator(tuple),
+]
+"""Keys whose values are taken out."""
+
+Patterns = Annotated[
+    list[Annotated[Name, AfterValidator(_pattern)]],
+    # Commas are part of patterns; several are one with | between them.
+    BeforeValidator(lambda value, info: [value] if is_text(value, info) else value),
+    AfterValidator(tuple),
+]
+"""Regular expressions (RE2)."""
+
+
+def _located(value: str, info: ValidationInfo) -> Path:
+    return info.context.folder / value if isinstance(info.context, Layer) else Path(value)
+
+
+LocalPath = Annotated[Name, AfterValidator(_located)]
+"""A path; relative ones are relative to the file that holds them."""
+
+AS_PATHS: Final = BeforeValidator(lambda value, info: [path for path in value.split(os.pathsep) if path] if is_text(value, info) else value)
+"""In text, paths are separated as the system's ``PATH`` is."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
-from otel_toolcall_eval.settings.service import Deployment, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.status import recent as recent_module
 from otel_toolcall_eval.status.recent import PASSING_WAITING, Recent
 from otel_toolcall_eval.status.store import Store

@@ -17,7 +17,8 @@ from otel_toolcall_eval.emission.telemetry import own_resource
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.process_limits import collect_garbage_seldom
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
-from otel_toolcall_eval.settings.service import Deployment, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.wire import otlp_protobuf
 from otel_toolcall_eval.wiring import build_pipeline
 from tests.bench.agent_traces import request_of as traces_of

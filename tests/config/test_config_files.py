@@ -14,9 +14,9 @@ from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel, Reach
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.settings.document import read_document
-from otel_toolcall_eval.settings.environment import SINGLE_VARIABLES
 from otel_toolcall_eval.settings.schema import criteria_schema
-from otel_toolcall_eval.settings.service import Deployment, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import SINGLE_VARIABLES, load_settings
 from tests.settings.loading import complaints, setting_complaints
 
 CONFIG = Path(__file__).parent.parent.parent / "config"
@@ -223,7 +223,7 @@ def test_the_pictures_of_the_status_page_are_light() -> None:
             "thresholds",
             "kinds: [function, mcp]",
             "kinds: [functions, mcp]",
-            "lenient-args.evaluator_config.include.kinds: 'functions' is not known here; did you mean 'function'?",
+            "lenient-args.evaluator_config.include.kinds[0]: 'functions' is not known here; did you mean 'function'?",
             id="list-of-choices",
         ),
         pytest.param(

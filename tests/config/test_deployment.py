@@ -11,7 +11,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
-from otel_toolcall_eval.settings.service import Deployment, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

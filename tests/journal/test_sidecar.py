@@ -10,7 +10,8 @@ import pytest
 
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.journal.store import Sync
-from otel_toolcall_eval.settings.service import Deployment, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar import Sidecar
 from tests.fakes import span
 from tests.journal.lives import Life

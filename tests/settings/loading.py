@@ -10,7 +10,8 @@ import pytest
 from otel_toolcall_eval.errors import CriteriaError, SettingsError
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, load_criteria
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation
-from otel_toolcall_eval.settings.service import Deployment, Settings, load_settings
+from otel_toolcall_eval.settings.service import Deployment, Settings
+from otel_toolcall_eval.settings.service_file import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,7 +29,7 @@ from otel_toolcall_eval.settings.criteria_models import (
     OutputModel,
 )
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, Spelling
-from otel_toolcall_eval.settings.service_shapes import CriteriaEntryModel, OtlpModel, ServiceModel
+from otel_toolcall_eval.settings.service_models import CriteriaEntryModel, OtlpModel, ServiceModel
 from tests.settings.loading import said, top
 
 MODELS: list[type[ConfigModel]] = [
