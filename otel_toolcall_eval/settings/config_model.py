@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -99,6 +99,14 @@ def check(
     return check(model, _without(raw, report.ignored), place, diagnostics, context=context)
 
 
+class _Found(NamedTuple):
+    """What stands at pydantic's path: the path with the keys that the user wrote, the value there, and the nearest model around it."""
+
+    path: tuple[Step, ...]
+    value: object
+    model: type[ConfigModel]
+
+
 class _Report:
     """Turns the errors of one validation into problems and warnings."""
 
@@ -115,63 +123,51 @@ class _Report:
         location = detail["loc"]
         match detail["type"]:
             case "extra_forbidden":  # ends with the key as the user wrote it
-                self._unknown_key(self._as_written(location[:-1]), str(location[-1]), _model_at(self._model, location[:-1]))
+                self._unknown_key(str(location[-1]), self._find(location[:-1]))
             case "missing":  # ends with our name of the field
-                self._missing_key(self._as_written(location[:-1]), str(location[-1]), _model_at(self._model, location[:-1]))
+                self._missing_key(str(location[-1]), self._find(location[:-1]))
             case _:
-                what, fix = in_our_words(detail)
-                self._problem(self._as_written(location), what, fix)
+                self._problem(self._find(location).path, *in_our_words(detail))
 
     def _problem(self, path: Sequence[Step], what: str, fix: str) -> None:
         self.fatal = True
         self._diagnostics.problem(self._place.at(*path), what, fix)
 
-    def _unknown_key(self, around: Sequence[Step], key: str, model: type[ConfigModel]) -> None:
-        if key in model.model_fields:  # to pydantic, the second spelling of a key is an unknown one
-            self._diagnostics.warn(self._place.at(*around, key), f"{quoted(to_camel(key))} is given too, and wins", "remove one of them")
-            self.ignored.append((*around, key))
+    def _unknown_key(self, key: str, found: _Found) -> None:
+        here = (*found.path, key)
+        if key in found.model.model_fields:  # to pydantic, the second spelling of a key is an unknown one
+            self._diagnostics.warn(self._place.at(*here), f"{quoted(to_camel(key))} is given too, and wins", "remove one of them")
+            self.ignored.append(here)
             return
-        known = self._in_spelling_of(key, model)
-        meant = did_you_mean(key, known)
-        if self._tolerant and not self._is_missing(around, self._meant(key, model), model):
+        names = self._names_spelt_like(key, found.model)
+        meant = did_you_mean(key, names)
+        # A misspelt key that has to be there must not pass as something to ignore.
+        if self._tolerant and not (meant is not None and _lacks(found, names[meant])):
             fix = "remove it" if meant is None else f"did you mean {quoted(meant)}?"
-            self._diagnostics.warn(self._place.at(*around), f"the unknown key {quoted(key)} is ignored", fix)
-            self.ignored.append((*around, key))
+            self._diagnostics.warn(self._place.at(*found.path), f"the unknown key {quoted(key)} is ignored", fix)
+            self.ignored.append(here)
             return
-        self._problem([*around, key], f"unknown key {quoted(key)}", use_one_of(key, known))
+        self._problem(here, f"unknown key {quoted(key)}", use_one_of(key, names))
 
-    def _missing_key(self, around: Sequence[Step], name: str, model: type[ConfigModel]) -> None:
-        siblings = _value_at(self._raw, around)
-        keys = [key for key in siblings if isinstance(key, str)] if isinstance(siblings, dict) else []
-        unknown = [key for key in keys if key not in spellings(model)]
-        if any(self._meant(key, model) == name for key in unknown):
-            return  # the misspelt key is reported, and says which one was meant
-        key = to_camel(name) if self._place.spelling is Spelling.CAMEL else name
+    def _missing_key(self, name: str, found: _Found) -> None:
+        keys = found.value if isinstance(found.value, dict) else ()
+        unknown = [key for key in keys if isinstance(key, str) and key not in spellings(found.model)]
+        for key in unknown:
+            names = self._names_spelt_like(key, found.model)
+            if names.get(did_you_mean(key, names) or "") == name:
+                return  # the misspelt key is reported, and says which one was meant
+        shown = to_camel(name) if self._place.spelling is Spelling.CAMEL else name
         fix = f"add it; {quoted(unknown[0])} is no key of this object" if unknown else "add it"
-        self._problem(around, f"{quoted(key)} is missing", fix)
+        self._problem(found.path, f"{quoted(shown)} is missing", fix)
 
-    def _is_missing(self, around: Sequence[Step], name: str | None, model: type[ConfigModel]) -> bool:
-        """Tell whether a key is due that is absent: a required one, whose misspelling must not pass as something to ignore."""
-        if name is None or not model.model_fields[name].is_required():
-            return False
-        siblings = _value_at(self._raw, around)
-        return isinstance(siblings, dict) and name not in siblings and to_camel(name) not in siblings
-
-    def _meant(self, key: str, model: type[ConfigModel]) -> str | None:
-        """Return the name of the field that a misspelt key stands for, or None."""
-        meant = did_you_mean(key, self._in_spelling_of(key, model))
-        return next((name for name in model.model_fields if meant in (name, to_camel(name))), None)
-
-    def _in_spelling_of(self, key: str, model: type[ConfigModel]) -> list[str]:
-        """Return the known keys, spelt as the key is, or as the file's other keys are if the key does not tell."""
+    def _names_spelt_like(self, key: str, model: type[ConfigModel]) -> Mapping[str, str]:
+        """Return the fields by their keys, spelt as the key is, or as the file's other keys are if the key does not tell."""
         camel = "_" not in key and (key != key.lower() or self._place.spelling is Spelling.CAMEL)
-        return [to_camel(name) if camel else name for name in model.model_fields]
+        return {to_camel(name) if camel else name: name for name in model.model_fields}
 
-    def _as_written(self, location: Sequence[Step]) -> tuple[Step, ...]:
-        """Return pydantic's path, which has our field names, with the keys that the user wrote."""
-        value = self._raw
-        model = self._model
-        path: list[Step] = []
+    def _find(self, location: Sequence[Step]) -> _Found:
+        path: tuple[Step, ...] = ()
+        value, model = self._raw, self._model
         for step in location:
             if not isinstance(value, dict | list):
                 break  # a single value that stands for an object or a list: there is nothing below it
@@ -180,10 +176,19 @@ class _Report:
             written = step
             if isinstance(step, str) and step in model.model_fields:  # others are users' own, such as names of tools
                 written = to_camel(step) if isinstance(value, dict) and to_camel(step) in value else step
-                model = _model_at(model, [step])
-            value = _member_at(value, written)
-            path.append(written)
-        return tuple(path)
+                model = next(models_in(model.model_fields[step].annotation), model)
+            path = (*path, written)
+            value = value.get(written) if isinstance(value, dict) else value[written] if isinstance(written, int) else None
+        return _Found(path, value, model)
+
+
+def _lacks(found: _Found, name: str) -> bool:
+    """Tell whether a key is due that is absent."""
+    return (
+        found.model.model_fields[name].is_required()
+        and isinstance(found.value, dict)
+        and found.value.keys().isdisjoint((name, to_camel(name)))
+    )
 
 
 def in_our_words(detail: ErrorDetails) -> tuple[str, str]:
@@ -227,32 +232,12 @@ _KINDS_DUE: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _model_at(model: type[ConfigModel], location: Sequence[Step]) -> type[ConfigModel]:
-    """Return the model of the object at pydantic's path."""
-    for step in location:
-        if isinstance(step, str) and step in model.model_fields:
-            model = next(models_in(model.model_fields[step].annotation), model)
-    return model
-
-
 def models_in(annotation: object) -> Iterator[type[ConfigModel]]:
     """Yield the models that a type is made of."""
     if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
         yield annotation
     for argument in get_args(annotation):
         yield from models_in(argument)
-
-
-def _value_at(raw: object, path: Sequence[Step]) -> object:
-    for step in path:
-        raw = _member_at(raw, step)
-    return raw
-
-
-def _member_at(raw: object, step: Step) -> object:
-    if isinstance(raw, dict):
-        return raw.get(step)
-    return raw[step] if isinstance(raw, list) and isinstance(step, int) else None
 
 
 def _without(raw: object, ignored: Sequence[tuple[Step, ...]]) -> object:

@@ -18,7 +18,7 @@ from otel_toolcall_eval.values.integers import read_integer
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_toolcall_eval.settings.diagnostics import Diagnostics, Step
+    from otel_toolcall_eval.settings.diagnostics import Diagnostics
 
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
@@ -99,20 +99,8 @@ def _read_text(path: Path, place: SourceLocation, limit: int, diagnostics: Diagn
 
 
 def _parse_json(text: str, place: SourceLocation, diagnostics: Diagnostics) -> object:
-    twice: list[tuple[Mapping[str, object], str]] = []  # holds the objects, so that their identity stays theirs
-
-    def pairs(members: list[tuple[str, object]]) -> Mapping[str, object]:
-        found = dict(members)
-        if len(found) < len(members):
-            seen: set[str] = set()
-            for key, _ in members:
-                if key in seen:
-                    twice.append((found, key))
-                seen.add(key)
-        return found
-
     try:
-        value: object = json.loads(text, object_pairs_hook=pairs, parse_int=read_integer)
+        value: object = json.loads(text, object_pairs_hook=_members, parse_int=read_integer)
     except json.JSONDecodeError as error:
         where = SourceLocation(origin=f"{place.origin}:{error.lineno}")
         what = "the file is empty" if not text.strip() else f"not valid JSON in column {error.colno}: {error.msg}"
@@ -124,25 +112,20 @@ def _parse_json(text: str, place: SourceLocation, diagnostics: Diagnostics) -> o
     except ValueError:  # read_integer's: more digits than anyone counts
         diagnostics.problem(place, "a number is too long", "write it as text")
         return None
-    if twice:
-        paths = {id(found): path for path, found in _objects(value, ())}
-        for found, key in twice:
-            # An object without a path was itself the value of a key that stands twice.
-            diagnostics.problem(place.at(*paths.get(id(found), ())), f"the key {quoted(key)} stands twice", "remove one of them")
     return value
 
 
-def _objects(value: object, path: tuple[Step, ...]) -> list[tuple[tuple[Step, ...], object]]:
-    """Return all objects with their paths. Loops, since JSON may be nested as deep as the interpreter allows."""
-    found: list[tuple[tuple[Step, ...], object]] = []
-    waiting: list[tuple[tuple[Step, ...], object]] = [(path, value)]
-    while waiting:
-        here, current = waiting.pop()
-        if isinstance(current, dict):
-            found.append((here, current))
-            waiting.extend(((*here, key), member) for key, member in current.items())
-        elif isinstance(current, list):
-            waiting.extend(((*here, index), member) for index, member in enumerate(current))
+class _Repeating(dict[str, object]):
+    """An object in which a key stands twice; ``pairs`` are all its members."""
+
+    pairs: list[tuple[str, object]]
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        found = _Repeating(found)
+        found.pairs = pairs
     return found
 
 
@@ -202,7 +185,9 @@ class _Copier:
 
     def _object(self, value: Mapping[object, object], place: SourceLocation, depth: int) -> object:
         copied: dict[object, object] = {}
-        for key, member in value.items():
+        for key, member in value.pairs if isinstance(value, _Repeating) else value.items():
+            if isinstance(key, str) and key in copied:
+                self._diagnostics.problem(place, f"the key {quoted(key)} stands twice", "remove one of them")
             if isinstance(key, str):
                 copied[key] = self.copy(member, place.at(key), depth + 1)
             elif self._from_code and (key is None or isinstance(key, bool | int | float)):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.completion import CompletionPolicy
+from otel_toolcall_eval.assembly.completion import IN_PROCESS_POLICY, CompletionPolicy
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
 from otel_toolcall_eval.settings.types import MIB, Address
 
@@ -283,39 +283,13 @@ class Settings:
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
 
 
-def _completion(*, wait_seconds: int, wait_max_seconds: int) -> CompletionPolicy:
-    return CompletionPolicy(
-        wait_after_root_ns=wait_seconds * _SECOND_NS,
-        wait_after_root_max_ns=wait_max_seconds * _SECOND_NS,
-        idle_timeout_ns=300 * _SECOND_NS,
-        trace_timeout_ns=3600 * _SECOND_NS,
-        late_span_window_ns=60 * _SECOND_NS,
-        max_revisions=3,
-    )
-
-
-def _buffer(*, num_traces: int, limit_mib: int, decisions: int) -> BufferLimits:
-    return BufferLimits(
-        num_traces=num_traces,
-        limit_bytes=limit_mib * MIB,
-        maximum_trace_size_bytes=8 * MIB,
-        span_limit=10_000,
-        decisions=decisions,
-        decisions_ns=3600 * _SECOND_NS,
-    )
-
-
 DEFAULTS: Mapping[Deployment, Settings] = {
-    Deployment.SIDECAR: Settings(
-        completion=_completion(wait_seconds=10, wait_max_seconds=60),
-        shutdown_timeout_ns=10 * _SECOND_NS,
-        buffer=_buffer(num_traces=100_000, limit_mib=256, decisions=1_000_000),
-    ),
+    Deployment.SIDECAR: Settings(completion=CompletionPolicy(), shutdown_timeout_ns=10 * _SECOND_NS, buffer=BufferLimits()),
     # The agent's memory is not ours to fill: a tenth of the traces, and of the remembered decisions, which take 100 bytes each.
     Deployment.IN_PROCESS: Settings(
-        completion=_completion(wait_seconds=0, wait_max_seconds=30),
+        completion=IN_PROCESS_POLICY,
         shutdown_timeout_ns=5 * _SECOND_NS,
-        buffer=_buffer(num_traces=10_000, limit_mib=64, decisions=100_000),
+        buffer=BufferLimits(num_traces=10_000, limit_bytes=64 * MIB, decisions=100_000),
         intake=Intake(queue_bytes=16 * MIB),
     ),
 }

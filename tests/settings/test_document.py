@@ -64,7 +64,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_place(tmp_path: Path, name: 
 
 def test_a_doubled_key_inside_the_value_that_another_one_replaced_is_told_too(tmp_path: Path) -> None:
     found = complaints(tmp_path, "a.json", '{"a": {"b": 1, "b": 2}, "a": 1}')
-    assert found == ["a.json: the key 'b' stands twice; remove one of them", "a.json: the key 'a' stands twice; remove one of them"]
+    assert found == ["a.json: a: the key 'b' stands twice; remove one of them", "a.json: the key 'a' stands twice; remove one of them"]
 
 
 @pytest.mark.parametrize("depth", [pytest.param(150, id="a-little"), pytest.param(200_000, id="beyond-the-interpreter")])
