@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 from otel_toolcall_eval.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.bound import Bound
@@ -22,7 +22,7 @@ from otel_toolcall_eval.model.criteria import (
     Reach,
     Selector,
 )
-from otel_toolcall_eval.settings.config_model import ConfigModel, check, member, place_of
+from otel_toolcall_eval.settings.config_model import check, member, place_of
 from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorType, referred
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, quoted, use_one_of
 from otel_toolcall_eval.settings.document import plain_values
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 
 _VERSION_CHARACTERS = 16
-
-_ModelT = TypeVar("_ModelT", bound=ConfigModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +101,8 @@ def criteria_of(
     config: EvaluatorConfig, raw: object, place: SourceLocation, diagnostics: Diagnostics, *, tolerant: bool
 ) -> Criteria | None:
     """Return raw criteria under a configuration; None after what is wrong with them went to ``diagnostics``."""
-
-    def read(model: type[_ModelT], raw_criteria: object, /) -> _ModelT | None:
-        return check(model, raw_criteria, place, diagnostics, tolerant=tolerant)
-
-    return config.criteria(raw, read)
+    model = check(config.expects, raw, place, diagnostics, tolerant=tolerant)
+    return None if model is None else config.build(model)
 
 
 def says_nothing(default: object) -> bool:

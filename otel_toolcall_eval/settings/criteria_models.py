@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from pydantic import Field
 
@@ -29,7 +29,7 @@ from otel_toolcall_eval.model.criteria import (
     Parallel,
 )
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
-from otel_toolcall_eval.settings.config_model import ConfigModel, ModelT
+from otel_toolcall_eval.settings.config_model import ConfigModel
 from otel_toolcall_eval.settings.types import (
     AnyValue,
     Count,
@@ -111,14 +111,6 @@ class IncludeModel(ConfigModel):
         return JUDGED_CALLS if include == JUDGED_CALLS else include
 
 
-class CriteriaReader(Protocol):
-    """Reads raw criteria as a model; reports what is wrong and returns None if they don't fit."""
-
-    def __call__(self, model: type[ModelT], raw: object, /) -> ModelT | None:
-        """Return the model, or None."""
-        ...
-
-
 class EvaluatorConfig(ConfigModel):
     """``evaluatorConfig`` of any of our evaluators. What has a default may be left out, but not be null (count-config-strict-null)."""
 
@@ -128,21 +120,23 @@ class EvaluatorConfig(ConfigModel):
     include: IncludeModel = Field(default_factory=IncludeModel, description="Which calls are judged at all.")
     default_evaluation_criteria: AnyValue = Field(default=None, description="Criteria for items that give none of their own.")
 
-    def criteria(self, raw: object, read: CriteriaReader) -> Criteria | None:
-        """Return criteria under this configuration, or None if they don't fit."""
+    expects: ClassVar[type[ConfigModel]]
+    """What its criteria look like."""
+
+    def build(self, expected: Any) -> Criteria:  # noqa: ANN401 - each takes what it expects
+        """Return criteria under this configuration."""
         raise NotImplementedError
 
 
 class CountConfig(EvaluatorConfig):
     """``evaluatorConfig`` of ToolCallCountEvaluator."""
 
-    def criteria(self, raw: object, read: CriteriaReader) -> CountCriteria | None:
-        """Return criteria under this configuration, or None if they don't fit."""
-        model = read(CountModel, raw)
-        if model is None:
-            return None
+    expects = CountModel
+
+    def build(self, expected: CountModel) -> CountCriteria:
+        """Return criteria under this configuration."""
         expectations = (
-            CountExpectation(tool=tool, operator=operator, count=count) for tool, (operator, count) in model.tool_calls_count.items()
+            CountExpectation(tool=tool, operator=operator, count=count) for tool, (operator, count) in expected.tool_calls_count.items()
         )
         return CountCriteria(expectations=tuple(expectations), strict=self.strict)
 
@@ -150,17 +144,16 @@ class CountConfig(EvaluatorConfig):
 class OrderConfig(EvaluatorConfig):
     """``evaluatorConfig`` of ToolCallOrderEvaluator."""
 
+    expects = OrderModel
+
     parallel: Parallel = Field(
         default=Parallel.START_TIME,
         description="Calls that overlap in time: start_time keeps them in order of start, any lets any order count.",
     )
 
-    def criteria(self, raw: object, read: CriteriaReader) -> OrderCriteria | None:
-        """Return criteria under this configuration, or None if they don't fit."""
-        model = read(OrderModel, raw)
-        if model is None:
-            return None
-        return OrderCriteria(expected=tuple(model.tool_calls_order), strict=self.strict, parallel=self.parallel)
+    def build(self, expected: OrderModel) -> OrderCriteria:
+        """Return criteria under this configuration."""
+        return OrderCriteria(expected=tuple(expected.tool_calls_order), strict=self.strict, parallel=self.parallel)
 
 
 class _PairingConfig(EvaluatorConfig):
@@ -175,15 +168,15 @@ class _PairingConfig(EvaluatorConfig):
 class ArgsConfig(_PairingConfig):
     """``evaluatorConfig`` of ToolCallArgsEvaluator."""
 
+    expects = ArgsModel
+
     subset: Flag = Field(default=False, description="Let actual calls have more arguments than expected.")
 
-    def criteria(self, raw: object, read: CriteriaReader) -> ArgsCriteria | None:
-        """Return criteria under this configuration, or None if they don't fit."""
-        model = read(ArgsModel, raw)
-        if model is None:
-            return None
+    def build(self, expected: ArgsModel) -> ArgsCriteria:
+        """Return criteria under this configuration."""
         expectations = (
-            ArgsExpectation(tool=call.name, arguments=cast("Mapping[str, Json]", call.args), call_id=call.id) for call in model.tool_calls
+            ArgsExpectation(tool=call.name, arguments=cast("Mapping[str, Json]", call.args), call_id=call.id)
+            for call in expected.tool_calls
         )
         return ArgsCriteria(expectations=tuple(expectations), strict=self.strict, subset=self.subset, matching=self.matching)
 
@@ -191,12 +184,13 @@ class ArgsConfig(_PairingConfig):
 class OutputConfig(_PairingConfig):
     """``evaluatorConfig`` of ToolCallOutputEvaluator."""
 
-    def criteria(self, raw: object, read: CriteriaReader) -> OutputCriteria | None:
-        """Return criteria under this configuration, or None if they don't fit."""
-        model = read(OutputModel, raw)
-        if model is None:
-            return None
-        expectations = (OutputExpectation(tool=call.name, output=cast("Json", call.output), call_id=call.id) for call in model.tool_outputs)
+    expects = OutputModel
+
+    def build(self, expected: OutputModel) -> OutputCriteria:
+        """Return criteria under this configuration."""
+        expectations = (
+            OutputExpectation(tool=call.name, output=cast("Json", call.output), call_id=call.id) for call in expected.tool_outputs
+        )
         return OutputCriteria(expectations=tuple(expectations), strict=self.strict, matching=self.matching)
 
 

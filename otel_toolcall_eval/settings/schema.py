@@ -14,18 +14,10 @@ from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.settings.criteria_models import (
     FOREIGN_PATTERN,
     TYPES,
-    ArgsConfig,
-    ArgsModel,
-    CountConfig,
-    CountModel,
     EvalItemModel,
     EvalSetModel,
     EvaluatorModel,
     MatchModel,
-    OrderConfig,
-    OrderModel,
-    OutputConfig,
-    OutputModel,
     ids_of,
 )
 from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
@@ -35,24 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from otel_toolcall_eval.settings.config_model import ConfigModel
+    from otel_toolcall_eval.settings.criteria_models import EvaluatorConfig
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# The criteria that each configuration's evaluator takes.
-_CRITERIA: Mapping[type[ConfigModel], type[ConfigModel]] = {
-    CountConfig: CountModel,
-    OrderConfig: OrderModel,
-    ArgsConfig: ArgsModel,
-    OutputConfig: OutputModel,
-}
+_CONFIGS: tuple[type[EvaluatorConfig], ...] = tuple(kind.config for kind in TYPES)
 _MODELS: tuple[type[ConfigModel], ...] = (
-    *_CRITERIA,
-    *_CRITERIA.values(),
-    EvaluatorModel,
-    EvalSetModel,
-    EvalItemModel,
-    MatchModel,
-    ServiceModel,
+    *(model for config in _CONFIGS for model in (config, config.expects)),
+    *(EvaluatorModel, EvalSetModel, EvalItemModel, MatchModel, ServiceModel),
 )
 _TOPS: Mapping[str, tuple[type[ConfigModel], ...]] = {
     "criteria": (EvaluatorModel, EvalSetModel),
@@ -101,15 +83,15 @@ def _fill_in(definitions: Mapping[str, Mapping[str, object]]) -> None:
         properties[name] = {**kept, **schema}
 
     nothing: list[Mapping[str, object]] = [{"type": "null"}, {"type": "object", "maxProperties": 0}]
-    for config, criteria in _CRITERIA.items():
+    for config in _CONFIGS:
         empty = {"type": "array", "maxItems": 0}
         only_empties = {"type": "object", "additionalProperties": {"enum": [[], {}]}}
-        fill(config, "default_evaluation_criteria", {"anyOf": [*nothing, empty, only_empties, _reference(criteria)]})
+        fill(config, "default_evaluation_criteria", {"anyOf": [*nothing, empty, only_empties, _reference(config.expects)]})
     foreign = {"type": "string", "pattern": FOREIGN_PATTERN.pattern}
     fill(EvaluatorModel, "evaluator_type_id", {"anyOf": [{"enum": [name for kind in TYPES for name in ids_of(kind)]}, foreign]})
     fill(EvalSetModel, "evaluators", {"type": "array", "items": _reference(EvaluatorModel)})
     fill(EvalSetModel, "evaluations", {"type": "array", "items": _reference(EvalItemModel)})
-    any_criteria = [_reference(criteria) for criteria in _CRITERIA.values()]
+    any_criteria = [_reference(config.expects) for config in _CONFIGS]
     fill(EvalItemModel, "evaluation_criterias", {"type": "object", "additionalProperties": {"anyOf": [*nothing, *any_criteria]}})
     fill(EvalItemModel, "match", {"anyOf": [{"type": "null"}, {"enum": ["all", "named"]}, _reference(MatchModel)]})
 
