@@ -13,8 +13,7 @@ from otel_toolcall_eval.assembly.open_trace import OpenTrace
 from otel_toolcall_eval.judging import evaluate as hold_against
 from otel_toolcall_eval.judging import included, label
 from otel_toolcall_eval.model.tool_call import CallLog
-from otel_toolcall_eval.settings.criteria_check import build_check, check_config
-from otel_toolcall_eval.settings.criteria_code import build_checks
+from otel_toolcall_eval.settings.criteria_check import build_check, build_checks, check_config
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sources.sdk_spans import SpanConverter
 from otel_toolcall_eval.wiring import EVALUATORS
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import Justification, Label
     from otel_toolcall_eval.model.tool_call import Extraction
     from otel_toolcall_eval.model.trace import Doubt, Projection, Span
-    from otel_toolcall_eval.settings.criteria_code import JsonObject
+    from otel_toolcall_eval.settings.criteria_check import JsonObject
 
 UNBOUNDED = 2**62
 """Spans that a caller holds in memory already are all kept."""

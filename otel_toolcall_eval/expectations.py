@@ -17,7 +17,7 @@ from opentelemetry.trace import get_current_span
 
 from otel_toolcall_eval.api import EvaluationResult
 from otel_toolcall_eval.errors import ExpectationError, ExpectationTimeoutError
-from otel_toolcall_eval.settings.criteria_code import CodeCriteria, GivenCriteria, JsonObject, read_criteria
+from otel_toolcall_eval.settings.criteria_check import CodeCriteria, GivenCriteria, JsonObject, read_criteria
 from otel_toolcall_eval.sources.watching import MAX_WATCHED_TRACES, WATCHERS_KEY, watchers_in
 
 if TYPE_CHECKING:

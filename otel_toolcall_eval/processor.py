@@ -15,9 +15,10 @@ from otel_toolcall_eval.emission.deadline import Attempt, Flusher
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.in_process import build_in_process
 from otel_toolcall_eval.registration import Registration
-from otel_toolcall_eval.settings.criteria_code import read_criteria
+from otel_toolcall_eval.settings.criteria_check import read_criteria
 from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline, with_criteria
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, Span
     from opentelemetry.trace import TracerProvider
 
-    from otel_toolcall_eval.settings.criteria_code import GivenCriteria, JsonObject
+    from otel_toolcall_eval.settings.criteria_check import GivenCriteria, JsonObject
 
 TRACE_ID_BYTES = 16
 
@@ -84,7 +85,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
             what, fix = "this is no span processor", "wrap the exporter in one: next=BatchSpanProcessor(exporter)"
             raise SettingsError(where="next", what=what, fix=fix)
         paths = [criteria] if isinstance(criteria, str | os.PathLike) else list(criteria)
-        settings = load_settings(Path(settings_file) if settings_file else None, os.environ, Profile.IN_PROCESS)
+        settings = load_settings(Path(settings_file) if settings_file else None, os.environ, Deployment.IN_PROCESS)
         if paths:
             settings = with_criteria(settings, [Path(path) for path in paths])
         loaded = load_criteria(settings.criteria)

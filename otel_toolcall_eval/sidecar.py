@@ -13,8 +13,8 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.errors import SettingsError, ToolCallEvalError
-from otel_toolcall_eval.settings.criteria_source import files_of
-from otel_toolcall_eval.settings.place import Findings
+from otel_toolcall_eval.settings.criteria_file import files_of
+from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.wiring import SECOND_NS
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from otel_toolcall_eval.emission.console import ConsoleEmitter
-    from otel_toolcall_eval.settings.service import Address, Settings
+    from otel_toolcall_eval.settings.service import Settings
+    from otel_toolcall_eval.settings.types import Address
     from otel_toolcall_eval.wiring_sidecar import SidecarParts
 
 _logger = logging.getLogger(__name__)
@@ -270,7 +271,10 @@ def load_parts() -> None:
 def criteria_fingerprint(settings: Settings) -> Fingerprint:
     """Return what changes when a criteria file does: names, times and sizes of all of them. Files that can't be read are left out."""
     found: Mapping[str, os.stat_result] = {
-        str(path): status for source in settings.criteria for path in files_of(source, Findings()) if (status := _status(path)) is not None
+        str(path): status
+        for source in settings.criteria
+        for path in files_of(source, Diagnostics())
+        if (status := _status(path)) is not None
     }
     return tuple((name, status.st_mtime_ns, status.st_size, status.st_ino) for name, status in sorted(found.items()))
 

@@ -22,8 +22,7 @@ from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria
 from otel_toolcall_eval.pipeline import Pipeline
-from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_criteria
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, load_criteria
 from otel_toolcall_eval.settings.dialect_file import build_extractor
 from otel_toolcall_eval.values.redaction import Redactor
 

@@ -22,7 +22,7 @@ from opentelemetry.trace import NoOpTracerProvider
 
 from otel_toolcall_eval import environment_variables
 from otel_toolcall_eval.auto import ToolCallEvalInstrumentor, put_first
-from otel_toolcall_eval.settings.environment import CONFIG_VARIABLE, PREFIX, SINGLE_VARIABLES
+from otel_toolcall_eval.settings.service_file import CONFIG_VARIABLE, PREFIX, SINGLE_VARIABLES
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:

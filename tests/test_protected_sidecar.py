@@ -20,7 +20,8 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from otel_toolcall_eval.cli.parser import run
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.receivers import Protection
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar import Sidecar
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, running_sidecar
@@ -302,7 +303,7 @@ def test_a_sidecar_does_not_start_on_files_that_can_not_be_used(
     for name, value in protection(files).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError) as refused:
-        Sidecar(load_settings(None, os.environ, Profile.SIDECAR))
+        Sidecar(load_settings(None, os.environ, Deployment.SIDECAR))
     assert str(refused.value).startswith(said.format(key=files.key_file, cert=files.cert_file, tokens=files.token_file))
 
 
@@ -338,7 +339,7 @@ def test_check_says_of_all_files_what_serve_would_say(files: Files, capsys: pyte
     assert run(["check", str(settings), "--format", "json"]) == 2
     found = [f"{one['where']}: {one['what']}; {one['fix']}" for one in json.loads(capsys.readouterr().out)["errors"]]
     with pytest.raises(SettingsError) as refused:
-        Protection(load_settings(settings, {}, Profile.SIDECAR).listen)
+        Protection(load_settings(settings, {}, Deployment.SIDECAR).listen)
     of_listeners = [str(problem) for problem in refused.value.problems]
     assert [one.partition(":")[0] for one in of_listeners] == ["listen.grpc.tls.key_file", "listen.tls.key_file", "listen.token_file"]
     assert found[:3] == of_listeners

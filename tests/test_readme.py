@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.values.redaction import Redactor
 from tests.patience import PATIENCE_SECONDS
 
@@ -92,13 +93,13 @@ def test_nothing_is_left_out() -> None:
 
 
 def test_settings_that_are_shown_let_others_in_only_with_a_token_and_encrypted(folder: Path) -> None:
-    listen = load_settings(folder / "sidecar.yaml", {}, Profile.SIDECAR).listen
+    listen = load_settings(folder / "sidecar.yaml", {}, Deployment.SIDECAR).listen
     assert not listen.insecure
     assert all(listener.tls and listener.tokens and not listener.address.is_loopback for listener in (listen.grpc, listen.http))
 
 
 def test_redaction_that_is_shown_takes_out_what_it_says(folder: Path) -> None:
-    redact = load_settings(folder / "redact.yaml", {}, Profile.SIDECAR).redact
+    redact = load_settings(folder / "redact.yaml", {}, Deployment.SIDECAR).redact
     redactor = Redactor(keys=redact.keys, patterns=redact.patterns, defaults=redact.defaults)
     assert redactor.in_value("{'customerIban': 'x', 'note': 'for KD-123456'}") == "{'customerIban': [REDACTED], 'note': 'for [REDACTED]'}"
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from otel_toolcall_eval.receivers import build_receivers
-from otel_toolcall_eval.settings.listeners import Listen, Listener
-from otel_toolcall_eval.settings.profile import DEFAULTS, Profile
-from otel_toolcall_eval.settings.profile import Intake as IntakeSettings
-from otel_toolcall_eval.settings.units import Address
+from otel_toolcall_eval.settings.service import DEFAULTS, Deployment, Listen, Listener
+from otel_toolcall_eval.settings.service import Intake as IntakeSettings
+from otel_toolcall_eval.settings.types import Address
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sources.receivers import Intake, call, otlp, running
 from tests.wire.otlp_requests import attribute, numbered, request_of
@@ -47,7 +46,7 @@ class Refusing:
 
 def test_what_is_pending_over_grpc_is_bounded_by_the_largest_request_that_the_operator_allows() -> None:
     settings = replace(
-        DEFAULTS[Profile.SIDECAR], intake=IntakeSettings(max_request_bytes=LARGEST), listen=Listen(grpc=ANY_PORT, http=ANY_PORT)
+        DEFAULTS[Deployment.SIDECAR], intake=IntakeSettings(max_request_bytes=LARGEST), listen=Listen(grpc=ANY_PORT, http=ANY_PORT)
     )
     intake = Waiting()
     built = build_receivers(settings, worker=cast("Worker", Refusing()), intake=otlp(intake), pages={})

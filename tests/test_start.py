@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar import Bell, Sidecar
 from otel_toolcall_eval.wiring_sidecar import SidecarParts
 from tests.patience import PATIENCE_SECONDS
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 
 LOADED = """
 import sys
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar import Sidecar
 listen = {f"OTEL_TOOLCALL_EVAL_LISTEN_{name}_ADDRESS": "127.0.0.1:0" for name in ("GRPC", "HTTP")}
-sidecar = Sidecar(load_settings(None, listen, Profile.SIDECAR))
+sidecar = Sidecar(load_settings(None, listen, Deployment.SIDECAR))
 later = {"jinja2", "opentelemetry.sdk.metrics", "prometheus_client"}
 sidecar.start()
 print(sorted(later & set(sys.modules)))
@@ -38,7 +40,7 @@ sidecar.stop(timeout_seconds=5.0)
 
 def settings() -> Settings:
     listen = {f"OTEL_TOOLCALL_EVAL_LISTEN_{name}_ADDRESS": "127.0.0.1:0" for name in ("GRPC", "HTTP")}
-    return load_settings(None, listen, Profile.SIDECAR)
+    return load_settings(None, listen, Deployment.SIDECAR)
 
 
 def test_what_only_pages_need_is_not_loaded_by_a_start() -> None:

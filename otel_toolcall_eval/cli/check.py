@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
 from otel_toolcall_eval.errors import ToolCallEvalError
-from otel_toolcall_eval.settings.criteria_file import LoadedCriteria, load_criteria
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource, files_of
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, files_of, load_criteria
+from otel_toolcall_eval.settings.diagnostics import Diagnostics, did_you_mean
 from otel_toolcall_eval.settings.dialect_file import build_extractor
-from otel_toolcall_eval.settings.file_kind import PathKind, kind_of_path
-from otel_toolcall_eval.settings.place import Findings
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.document import read_document
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
+from otel_toolcall_eval.settings.service_models import ServiceModel
 from otel_toolcall_eval.status.words import selects
 from otel_toolcall_eval.wiring_files import read_files
 
@@ -23,6 +25,18 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.model.criteria import CriteriaSet
+
+
+_SETTINGS_KEYS = frozenset(ServiceModel.model_fields)
+_CRITERIA_KEYS = frozenset({"evaluations", "evaluators", "evaluatorTypeId", "evaluator_type_id"})
+
+
+class _Kind(StrEnum):
+    """What a path holds."""
+
+    CRITERIA = "criteria"
+    SETTINGS = "settings"
+    DIALECTS = "dialects"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,16 +60,16 @@ class _Found:
 
     def sort(self, path: Path) -> None:
         """Note a path, and what else than criteria lies in a folder."""
-        kind = kind_of_path(path)
+        kind = _kind_of(path)
         self.checked.append((str(path), kind.value))
         if path.is_dir():
-            for file in files_of(CriteriaSource(path=path), Findings()):
-                if kind_of_path(file) is not PathKind.CRITERIA:
+            for file in files_of(CriteriaSource(path=path), Diagnostics()):
+                if _kind_of(file) is not _Kind.CRITERIA:
                     self.sort(file)
-        if kind is PathKind.CRITERIA:
+        if kind is _Kind.CRITERIA:
             self.criteria.append(CriteriaSource(path=path))
         else:
-            (self.settings if kind is PathKind.SETTINGS else self.dialects).append(path)
+            (self.settings if kind is _Kind.SETTINGS else self.dialects).append(path)
 
     def check(self) -> tuple[list[Problem], list[Problem], tuple[CriteriaSet, ...]]:
         """Return what is wrong, what is odd, and the criteria."""
@@ -64,7 +78,7 @@ class _Found:
         sources, dialects = list(self.criteria), list(self.dialects)
         for path in self.settings:
             try:
-                settings = load_settings(path, {}, Profile.SIDECAR)
+                settings = load_settings(path, {}, Deployment.SIDECAR)
                 warnings += settings.warnings
                 sources += settings.criteria
                 dialects += settings.dialects
@@ -125,3 +139,16 @@ def _print_sets(sets: Sequence[CriteriaSet]) -> None:
 
 def _problem(problem: Problem) -> dict[str, str]:
     return {"where": problem.where, "what": problem.what, "fix": problem.fix}
+
+
+def _kind_of(path: Path) -> _Kind:
+    # Folders, and files that are none of ours or can't be read, count as criteria: they get its errors.
+    document = None if path.is_dir() else read_document(path, Diagnostics())
+    value = None if document is None else document.value
+    if not isinstance(value, dict) or not _CRITERIA_KEYS.isdisjoint(value):
+        return _Kind.CRITERIA
+    if isinstance(value.get("dialects"), list) and any(isinstance(dialect, dict) for dialect in value["dialects"]):
+        return _Kind.DIALECTS
+    known = _SETTINGS_KEYS | _CRITERIA_KEYS
+    meant = {key if key in known else did_you_mean(key, known) for key in value}
+    return _Kind.SETTINGS if meant & _SETTINGS_KEYS else _Kind.CRITERIA

@@ -10,7 +10,8 @@ from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.cli.progress import progress
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.trace import Trace, Trigger
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sources.otlp_file import read_traces
 from otel_toolcall_eval.wiring import KEEP_ALL_LOGS, build_recorded_pipeline, with_criteria
 
@@ -31,7 +32,7 @@ STANDARD_INPUT = "-"
 
 def load(settings_file: str | None, criteria: Sequence[str]) -> Settings:
     """Return the settings, with the criteria of the command line in place of the file's if there are any."""
-    settings = load_settings(Path(settings_file) if settings_file else None, os.environ, Profile.SIDECAR)
+    settings = load_settings(Path(settings_file) if settings_file else None, os.environ, Deployment.SIDECAR)
     return with_criteria(settings, [Path(path) for path in criteria]) if criteria else settings
 
 

@@ -20,8 +20,8 @@ from otel_toolcall_eval.process_limits import (
     return_large_blocks,
     without_collector,
 )
-from otel_toolcall_eval.settings.environment import PREFIX
-from otel_toolcall_eval.settings.service import LogFormat, Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment, LogFormat
+from otel_toolcall_eval.settings.service_file import PREFIX, load_settings
 from otel_toolcall_eval.sidecar import Sidecar, load_parts
 from otel_toolcall_eval.wiring import build_console, own_version, with_criteria
 
@@ -142,7 +142,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     }
     environ = {**os.environ, **{VARIABLES[option]: value for option, value in given.items() if value is not None}}
     try:
-        settings = load_settings(Path(arguments.config) if arguments.config else None, environ, Profile.SIDECAR)
+        settings = load_settings(Path(arguments.config) if arguments.config else None, environ, Deployment.SIDECAR)
     except SettingsError as error:  # in the reader's words: they wrote an option, not a variable
         options = {VARIABLES[option]: option for option, value in given.items() if value is not None}
         problems = [Problem(where=options.get(p.where.split(":")[0], p.where), what=p.what, fix=p.fix) for p in error.problems]

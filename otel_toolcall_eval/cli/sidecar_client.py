@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.renewed import content_of
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.token_file import tokens_in
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def target_of(arguments: argparse.Namespace) -> Target:
         raise SettingsError(where="--cert-file", what="a certificate and its key go together", fix="give --cert-file and --key-file")
     target = Target(url=arguments.url or "")
     if not target.url:
-        http = load_settings(Path(arguments.config) if arguments.config else None, os.environ, Profile.SIDECAR).listen.http
+        http = load_settings(Path(arguments.config) if arguments.config else None, os.environ, Deployment.SIDECAR).listen.http
         target = Target(
             url=f"{http.scheme}://{http.address.from_here}",
             trusted=None if http.tls is None else http.tls.cert_file,

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from otel_toolcall_eval.errors import CriteriaError
-from otel_toolcall_eval.settings.criteria_code import build_checks
+from otel_toolcall_eval.settings.criteria_check import build_checks
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
-from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
+from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otel_toolcall_eval.api import EvaluationResult
     from otel_toolcall_eval.model.criteria import Check, CriteriaSet
-    from otel_toolcall_eval.settings.criteria_code import JsonObject
+    from otel_toolcall_eval.settings.criteria_check import JsonObject
 
 GIVEN = "(given in the test)"
 

@@ -19,7 +19,7 @@ from otel_toolcall_eval.pytest_plugin.comparisons import CallArgs, CallCount, Ca
 from otel_toolcall_eval.pytest_plugin.items import Judged, PathsLike, criteria_paths, judge_all
 from otel_toolcall_eval.pytest_plugin.recorder import recorder_of, why_no_span
 from otel_toolcall_eval.pytest_plugin.telling import call_lines, counted, returned, verdict_lines
-from otel_toolcall_eval.settings.criteria_code import build_checks
+from otel_toolcall_eval.settings.criteria_check import build_checks
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import Check
     from otel_toolcall_eval.model.tool_call import Extraction, Json, Payload, ToolCall
     from otel_toolcall_eval.pytest_plugin.recorder import Recording
-    from otel_toolcall_eval.settings.criteria_code import JsonObject
+    from otel_toolcall_eval.settings.criteria_check import JsonObject
 
 
 SHOWN_SPANS = 5

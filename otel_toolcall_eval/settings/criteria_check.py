@@ -1,26 +1,39 @@
-"""Turns an evaluator's configuration and criteria into a Check: for files piece by piece, for code in one call."""
+"""Turns configurations and criteria into Checks, for files piece by piece and for code in one call."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
-from otel_toolcall_eval.errors import CriteriaError
-from otel_toolcall_eval.model.criteria import Check
-from otel_toolcall_eval.settings.evaluator_types import BY_ID, EvaluatorType, referred
-from otel_toolcall_eval.settings.place import Findings, Place
-from otel_toolcall_eval.settings.plain import to_plain
-from otel_toolcall_eval.settings.shape import Shape, check, member, place_of
-from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
+from otel_toolcall_eval.errors import CriteriaError, Problem
+from otel_toolcall_eval.model.bound import Bound
+from otel_toolcall_eval.model.criteria import (
+    ArgsCriteria,
+    Check,
+    CountCriteria,
+    Criteria,
+    CriteriaSet,
+    OrderCriteria,
+    OutputCriteria,
+    Reach,
+    Selector,
+)
+from otel_toolcall_eval.settings.config_model import check, member, place_of
+from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorType, referred
+from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, quoted, use_one_of
+from otel_toolcall_eval.settings.document import plain_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from otel_toolcall_eval.errors import Problem
-    from otel_toolcall_eval.model.criteria import Criteria
-    from otel_toolcall_eval.settings.criteria_shapes import ConfigShape
+    from otel_toolcall_eval.settings.criteria_models import EvaluatorConfig
 
-_ShapeT = TypeVar("_ShapeT", bound=Shape)
+
+_VERSION_CHARACTERS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +51,9 @@ class Evaluator:
     key: str
     name: str
     kind: EvaluatorType
-    config: ConfigShape
+    config: EvaluatorConfig
     default: Criteria | None
-    place: Place
+    place: SourceLocation
 
     def check(self, criteria: Criteria, *, name: str | None = None, pass_threshold: float | None = None) -> Check:
         """Return a check of these criteria, under another name or threshold if one is given."""
@@ -57,40 +70,39 @@ class Evaluator:
 def configure(
     kind: EvaluatorType,
     raw: object,
-    place: Place,
-    findings: Findings,
+    place: SourceLocation,
+    diagnostics: Diagnostics,
     *,
     key: str,
     name: str | None,
     tolerant: bool,
 ) -> Evaluator:
-    """Return an evaluator with the given configuration; what is wrong with it goes to ``findings``.
+    """Return an evaluator with the given configuration; what is wrong with it goes to ``diagnostics``.
 
     Args:
         kind: which evaluator.
         raw: its configuration as plain values; None is the same as {}.
         place: where the configuration stands.
-        findings: takes problems and warnings.
+        diagnostics: takes problems and warnings.
         key: the ID of this evaluator.
         name: what its scores are emitted under if the configuration does not say.
         tolerant: unknown keys are no problem.
     """
-    config = check(kind.config, {} if raw is None else raw, place, findings, tolerant=tolerant) or kind.config()
+    config = check(kind.config, {} if raw is None else raw, place, diagnostics, tolerant=tolerant) or kind.config()
     raw_default = member(raw, "default_evaluation_criteria")
     default = None
     if not says_nothing(raw_default):
         default_place = place_of(raw, "default_evaluation_criteria", place)
-        default = criteria_of(config, raw_default, default_place, findings, tolerant=tolerant)
+        default = criteria_of(config, raw_default, default_place, diagnostics, tolerant=tolerant)
     return Evaluator(key=key, name=config.name or name or key, kind=kind, config=config, default=default, place=place)
 
 
-def criteria_of(config: ConfigShape, raw: object, place: Place, findings: Findings, *, tolerant: bool) -> Criteria | None:
-    """Return raw criteria under a configuration; None after what is wrong with them went to ``findings``."""
-
-    def read(shape: type[_ShapeT], raw_criteria: object, /) -> _ShapeT | None:
-        return check(shape, raw_criteria, place, findings, tolerant=tolerant)
-
-    return config.criteria(raw, read)
+def criteria_of(
+    config: EvaluatorConfig, raw: object, place: SourceLocation, diagnostics: Diagnostics, *, tolerant: bool
+) -> Criteria | None:
+    """Return raw criteria under a configuration; None after what is wrong with them went to ``diagnostics``."""
+    model = check(config.expects, raw, place, diagnostics, tolerant=tolerant)
+    return None if model is None else config.build(model)
 
 
 def says_nothing(default: object) -> bool:
@@ -126,14 +138,14 @@ def build_check(
 
     Source: the four evaluator guides; SEMANTICS, section 4.
     """
-    findings = Findings()
-    configured = _configured(evaluator, config, findings, tolerant=tolerant)
-    raw = to_plain(criteria, configured.place, findings, from_code=True)
+    diagnostics = Diagnostics()
+    configured = _configured(evaluator, config, diagnostics, tolerant=tolerant)
+    raw = plain_values(criteria, configured.place, diagnostics, from_code=True)
     chosen = configured.default
-    if raw is not None and raw != {} and not findings.problems:
-        chosen = criteria_of(configured.config, raw, configured.place, findings, tolerant=tolerant)
-    findings.raise_any(CriteriaError)
-    _tell(findings, warn)
+    if raw is not None and raw != {} and not diagnostics.problems:
+        chosen = criteria_of(configured.config, raw, configured.place, diagnostics, tolerant=tolerant)
+    diagnostics.raise_any(CriteriaError)
+    _tell(diagnostics, warn)
     if chosen is None:
         what = "there are no criteria, and no default criteria"
         raise CriteriaError(where=str(configured.place), what=what, fix="give evaluation criteria")
@@ -142,29 +154,170 @@ def build_check(
 
 def check_config(evaluator: str, config: Mapping[str, object] | None, *, warn: Callable[[Problem], None] | None = None) -> None:
     """Raise CriteriaError if ``build_check`` would refuse this configuration whatever the criteria; ``warn`` is told what it ignores."""
-    findings = Findings()
-    _configured(evaluator, config, findings, tolerant=True)
-    findings.raise_any(CriteriaError)
-    _tell(findings, warn)
+    diagnostics = Diagnostics()
+    _configured(evaluator, config, diagnostics, tolerant=True)
+    diagnostics.raise_any(CriteriaError)
+    _tell(diagnostics, warn)
 
 
-def _tell(findings: Findings, warn: Callable[[Problem], None] | None) -> None:
+def _tell(diagnostics: Diagnostics, warn: Callable[[Problem], None] | None) -> None:
     if warn is not None:
-        for warning in findings.warnings:
+        for warning in diagnostics.warnings:
             warn(warning)
 
 
-def _configured(name: str, config: Mapping[str, object] | None, findings: Findings, *, tolerant: bool) -> Evaluator:
+def _configured(name: str, config: Mapping[str, object] | None, diagnostics: Diagnostics, *, tolerant: bool) -> Evaluator:
     kind = referred(name)
     if not isinstance(kind, EvaluatorType):
         fix = use_one_of(name, [*BY_ID, *(kind.class_name for kind in BY_ID.values())])
         raise CriteriaError(where="evaluator", what=f"{quoted(name)} is not an evaluator of ours", fix=fix)
-    place = Place(origin="", shown=(_name_in(config) or kind.class_name,))
-    raw = to_plain(config, place, findings, from_code=True)
-    findings.raise_any(CriteriaError)  # what was not copied whole would be complained about again
-    return configure(kind, raw, place, findings, key=kind.class_name, name=None, tolerant=tolerant)
+    place = SourceLocation(origin="", shown=(_name_in(config) or kind.class_name,))
+    raw = plain_values(config, place, diagnostics, from_code=True)
+    diagnostics.raise_any(CriteriaError)  # what was not copied whole would be complained about again
+    return configure(kind, raw, place, diagnostics, key=kind.class_name, name=None, tolerant=tolerant)
 
 
 def _name_in(config: object) -> str | None:
     name = member(config, "name")
     return name if isinstance(name, str) and name else None
+
+
+JsonObject: TypeAlias = Mapping[str, object]
+
+GuidesForm: TypeAlias = Mapping[str, JsonObject | None]
+"""For each evaluator, by class name or ID, what it expects."""
+
+GivenObject: TypeAlias = CriteriaSet | Check | Criteria
+
+GivenCriteria: TypeAlias = GuidesForm | GivenObject | str | Sequence[GivenObject | str]
+
+_EVALUATOR_IDS: Mapping[type, str] = {
+    CountCriteria: "tool-call-count",
+    OrderCriteria: "tool-call-order",
+    ArgsCriteria: "tool-call-args",
+    OutputCriteria: "tool-call-output",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeCriteria:
+    """Criteria as code gave them.
+
+    Attributes:
+        bound: what a trace is to be bound to.
+        keys: for each set of ``bound.sets``, the names that its checks have for the caller.
+    """
+
+    bound: Bound
+    keys: tuple[tuple[str, ...], ...] = ()
+
+
+def build_checks(criteria: GuidesForm, config: Mapping[str, JsonObject] | None) -> dict[str, Check]:
+    """Build the checks of criteria in the guides' form, under the names that they have there.
+
+    Raises:
+        CriteriaError: criteria can't be used; names all that is wrong.
+        TypeError: criteria are no mapping.
+    """
+    given: object = criteria
+    if not isinstance(given, Mapping):
+        message = f"criteria is a {type(given).__name__}; give a mapping of evaluators to what they expect; files are for the processor"
+        raise TypeError(message)
+    problems = [*_misplaced(criteria, config or {})]
+    checks: dict[str, Check] = {}
+    for name, expected in criteria.items():
+        try:
+            checks[name] = build_check(name, (config or {}).get(name), expected, tolerant=False)
+        except CriteriaError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise CriteriaError.of(problems)
+    return checks
+
+
+def read_criteria(criteria: GivenCriteria, config: Mapping[str, JsonObject] | None, *, name: str, where: str) -> CodeCriteria:
+    """Read criteria that are given in code.
+
+    Args:
+        criteria: the guides' mapping; a ``CriteriaSet``, ``Check``, or criteria of one evaluator, or several of them; or names of criteria
+            that are loaded.
+        config: for the guides' mapping, each evaluator's configuration.
+        name: that scores of nameless criteria are emitted under.
+        where: what was called, for the error.
+
+    Raises:
+        CriteriaError: criteria can't be used, or there are none; names all that is wrong.
+        TypeError: they are of another type.
+    """
+    if isinstance(criteria, Mapping):
+        checks = build_checks(criteria, config)
+        found = CodeCriteria(bound=Bound(sets=_set_of(tuple(checks.values()), name)), keys=(tuple(checks),) if checks else ())
+    else:
+        if config:
+            what = "it is for criteria in the guides' form"
+            raise CriteriaError(where=f"{where}: config", what=what, fix="leave it out, or give a mapping")
+        found = _of_objects(criteria, name, where)
+    if not found.bound.names and not found.bound.sets:
+        raise CriteriaError(where=where, what="there are no criteria", fix="give a mapping of evaluators to what they expect, or names")
+    return found
+
+
+def _of_objects(criteria: GivenObject | str | Sequence[GivenObject | str], name: str, where: str) -> CodeCriteria:
+    names: list[str] = []
+    sets: list[CriteriaSet] = []
+    checks: list[Check] = []
+    items: Sequence[object] = (criteria,)  # without a type checker, callers give anything
+    if isinstance(criteria, Sequence) and not isinstance(criteria, str):
+        items = criteria
+    for given in items:
+        if isinstance(given, str):
+            names.append(given.strip())
+        elif isinstance(given, CriteriaSet):
+            sets.append(given if given.version else versioned(given))
+        elif isinstance(given, Check):
+            checks.append(given)
+        elif isinstance(given, CountCriteria | OrderCriteria | ArgsCriteria | OutputCriteria):
+            kind = BY_ID[_EVALUATOR_IDS[type(given)]]
+            checks.append(Check(evaluator=kind.class_name, evaluator_id=kind.evaluator_id, criteria=given))
+        else:
+            message = f"{where}: {type(given).__name__} is no criteria; give the guides' mapping, criteria objects, or names"
+            raise TypeError(message)
+    sets.extend(_set_of(tuple(checks), name))
+    keys = tuple(tuple(check.evaluator for check in built.checks) for built in sets)
+    return CodeCriteria(bound=Bound(names=tuple(filter(None, names)), sets=tuple(sets)), keys=keys)
+
+
+def _set_of(checks: tuple[Check, ...], name: str) -> tuple[CriteriaSet, ...]:
+    return (versioned(CriteriaSet(name=name, checks=checks, selector=Selector(reach=Reach.NAMED), source="code")),) if checks else ()
+
+
+def _misplaced(criteria: GuidesForm, config: Mapping[str, JsonObject]) -> list[Problem]:
+    """Return the configurations that would have no effect, because no criteria have their name."""
+    named = ", ".join(map(repr, criteria))
+    return [
+        Problem(where=f"config[{name!r}]", what="no criteria have this name, so it has no effect", fix=f"use one of {named}")
+        for name in config
+        if name not in criteria
+    ]
+
+
+def versioned(criteria_set: CriteriaSet) -> CriteriaSet:
+    """Return the set with a version that is the same in every process, and differs when anything but the file's name does."""
+    content = _canonical(replace(criteria_set, version="", source=""))
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return replace(criteria_set, version=hashlib.sha256(text.encode()).hexdigest()[:_VERSION_CHARACTERS])
+
+
+def _canonical(value: object) -> object:
+    """Return a value as JSON can hold it: sets sorted, dataclasses as objects."""
+    if is_dataclass(value) and not isinstance(value, type):
+        given = [field.name for field in fields(value) if field.init]  # what else there is follows from these
+        members = {name: _canonical(getattr(value, name)) for name in given}
+        return {**members, "pass_threshold": float(value.pass_threshold)} if isinstance(value, Check) else members  # 1 is 1.0
+    if isinstance(value, Mapping):
+        return {str(key): _canonical(member) for key, member in value.items()}
+    if isinstance(value, AbstractSet):
+        return sorted(str(member) for member in value)
+    if isinstance(value, list | tuple):
+        return [_canonical(member) for member in value]
+    return value

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.extraction.dialect_parser import parse_dialects
 from otel_toolcall_eval.extraction.extractor import Extractor
+from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.settings.document import read_document
 from otel_toolcall_eval.settings.patterns import compile_pattern
-from otel_toolcall_eval.settings.place import Findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,9 +45,9 @@ def build_extractor(paths: Sequence[Path] = ()) -> Extractor:
     """
     if not paths:
         return default_extractor()
-    findings = Findings()
-    documents = [read_document(path, findings) for path in paths]
-    findings.raise_any(SettingsError)
+    diagnostics = Diagnostics()
+    documents = [read_document(path, diagnostics) for path in paths]
+    diagnostics.raise_any(SettingsError)
     found = list(shipped_dialects())
     for path, document in zip(paths, documents, strict=True):
         if document is not None:

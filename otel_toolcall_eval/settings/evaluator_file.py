@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from otel_toolcall_eval.settings.config_model import check, member, place_of
 from otel_toolcall_eval.settings.criteria_check import Evaluator, configure
-from otel_toolcall_eval.settings.criteria_shapes import EvaluatorShape
-from otel_toolcall_eval.settings.evaluator_types import BY_ID, EvaluatorType, Foreign, referred, type_of
-from otel_toolcall_eval.settings.shape import check, member, place_of
-from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
+from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorModel, EvaluatorType, Foreign, referred, type_of
+from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from otel_toolcall_eval.settings.criteria_source import Tolerance
-    from otel_toolcall_eval.settings.place import Findings, Place
+    from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation
 
 Known: TypeAlias = "Evaluator | Foreign"
 
@@ -29,45 +27,59 @@ def key_of(identifier: str) -> str:
     return identifier.lower() if _GUID.fullmatch(identifier) else identifier
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strictness:
+    """Where in a file unknown keys are errors; elsewhere they are warned about.
+
+    Attributes:
+        structure: in the file, its items and evaluators: not in the sample's form, whose tools write more than we read.
+        content: in configurations and criteria: not in JSON, since these are the guides' own words even in a file that also uses
+            ours. A misspelt key that has to be there is an error in any case.
+    """
+
+    structure: bool
+    content: bool
+
+
 class Scope:
     """The evaluators that are known in one place: of one path, or inline in one file."""
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._known: dict[str, tuple[Known, Place]] = {}
+        self._known: dict[str, tuple[Known, SourceLocation]] = {}
 
-    def add(self, raw: object, place: Place, findings: Findings, *, tolerance: Tolerance) -> None:
-        """Read an evaluator; what is wrong with it goes to ``findings``."""
+    def add(self, raw: object, place: SourceLocation, diagnostics: Diagnostics, *, strictness: Strictness) -> None:
+        """Read an evaluator; what is wrong with it goes to ``diagnostics``."""
         identifier = member(raw, "id")
-        shape = check(EvaluatorShape, raw, place, findings, tolerant=tolerance.structure)
-        type_id = member(raw, "evaluator_type_id") if shape is None else shape.evaluator_type_id
+        model = check(EvaluatorModel, raw, place, diagnostics, tolerant=not strictness.structure)
+        type_id = member(raw, "evaluator_type_id") if model is None else model.evaluator_type_id
         kind = type_of(type_id) if isinstance(type_id, str) else None
         if kind is None and isinstance(type_id, str) and type_id:
             at = place_of(raw, "evaluator_type_id", place)
-            findings.problem(at, f"{quoted(type_id)} is not an evaluator that we know", use_one_of(type_id, BY_ID))
+            diagnostics.problem(at, f"{quoted(type_id)} is not an evaluator that we know", use_one_of(type_id, BY_ID))
         if kind is Foreign.FOREIGN:
-            findings.warn(place, f"an evaluator of type {quoted(str(type_id))} is not run here", "use the sample's own tools for it")
+            diagnostics.warn(place, f"an evaluator of type {quoted(str(type_id))} is not run here", "use the sample's own tools for it")
         key = identifier if isinstance(identifier, str) else ""
         found: Known = Foreign.FOREIGN  # what is unusable is passed over as well; it has been reported
         if isinstance(kind, EvaluatorType):
             config_place = place_of(raw, "evaluator_config", place)
-            name = None if shape is None else shape.name
+            name = None if model is None else model.name
             config = member(raw, "evaluator_config")
-            found = configure(kind, config, config_place, findings, key=key, name=name, tolerant=tolerance.content)
+            found = configure(kind, config, config_place, diagnostics, key=key, name=name, tolerant=not strictness.content)
         if not key:
             return
         if key_of(key) in self._known:
             first = self._known[key_of(key)][1].file_and_line
-            findings.problem(place, f"the evaluator ID {quoted(key)} is taken by {first}", "give one of them another ID")
+            diagnostics.problem(place, f"the evaluator ID {quoted(key)} is taken by {first}", "give one of them another ID")
         self._known.setdefault(key_of(key), (found, place))
 
-    def settle_names(self, findings: Findings) -> None:
+    def settle_names(self, diagnostics: Diagnostics) -> None:
         """Give evaluators that share a name, as copies of a file do, their IDs as names: scores have to tell them apart."""
         names = Counter(evaluator.name for evaluator in self.evaluators)
         for key, (evaluator, place) in self._known.items():
             if isinstance(evaluator, Evaluator) and names[evaluator.name] > 1:
                 what = f"several evaluators have the name {quoted(evaluator.name)}; scores are emitted under their IDs"
-                findings.warn(place, what, "give each its own name")
+                diagnostics.warn(place, what, "give each its own name")
                 self._known[key] = (replace(evaluator, name=evaluator.key), place)
 
     @property

@@ -11,61 +11,36 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import models_json_schema
 
 from otel_toolcall_eval.errors import SettingsError
-from otel_toolcall_eval.settings.criteria_shapes import (
-    ArgsConfig,
-    ArgsShape,
-    CountConfig,
-    CountShape,
-    EvalItemShape,
-    EvalSetShape,
-    EvaluatorShape,
-    MatchShape,
-    OrderConfig,
-    OrderShape,
-    OutputConfig,
-    OutputShape,
+from otel_toolcall_eval.settings.criteria_models import (
+    FOREIGN_PATTERN,
+    TYPES,
+    EvalItemModel,
+    EvalSetModel,
+    EvaluatorModel,
+    MatchModel,
+    ids_of,
 )
-from otel_toolcall_eval.settings.evaluator_types import FOREIGN_PATTERN, TYPES, ids_of
-from otel_toolcall_eval.settings.service_shapes import (
-    ControlListenerShape,
-    CriteriaEntryShape,
-    HttpListenerShape,
-    ListenerShape,
-    OtlpShape,
-    ServiceShape,
-)
-from otel_toolcall_eval.settings.suggestion import quoted, use_one_of
+from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
+from otel_toolcall_eval.settings.service_models import ServiceModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_toolcall_eval.settings.shape import Shape
+    from otel_toolcall_eval.settings.config_model import ConfigModel
+    from otel_toolcall_eval.settings.criteria_models import EvaluatorConfig
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# The criteria that each configuration's evaluator takes.
-_CRITERIA: Mapping[type[Shape], type[Shape]] = {
-    CountConfig: CountShape,
-    OrderConfig: OrderShape,
-    ArgsConfig: ArgsShape,
-    OutputConfig: OutputShape,
-}
-_SHAPES: tuple[type[Shape], ...] = (
-    *_CRITERIA,
-    *_CRITERIA.values(),
-    EvaluatorShape,
-    EvalSetShape,
-    EvalItemShape,
-    MatchShape,
-    ServiceShape,
-    CriteriaEntryShape,
-    OtlpShape,
+_CONFIGS: tuple[type[EvaluatorConfig], ...] = tuple(kind.config for kind in TYPES)
+_MODELS: tuple[type[ConfigModel], ...] = (
+    *(model for config in _CONFIGS for model in (config, config.expects)),
+    *(EvaluatorModel, EvalSetModel, EvalItemModel, MatchModel, ServiceModel),
 )
-_TOPS: Mapping[str, tuple[type[Shape], ...]] = {
-    "criteria": (EvaluatorShape, EvalSetShape),
-    "evaluator": (EvaluatorShape,),
-    "eval-set": (EvalSetShape,),
-    "settings": (ServiceShape,),
+_TOPS: Mapping[str, tuple[type[ConfigModel], ...]] = {
+    "criteria": (EvaluatorModel, EvalSetModel),
+    "evaluator": (EvaluatorModel,),
+    "eval-set": (EvalSetModel,),
+    "settings": (ServiceModel,),
 }
 KINDS: Final = tuple(_TOPS)
 """``criteria`` is any file that a criteria path may name: an evaluator or an eval set."""
@@ -83,51 +58,42 @@ def criteria_schema(kind: str) -> dict[str, object]:
     if kind not in _TOPS:
         raise SettingsError(where="schema", what=f"{quoted(kind)} is not a kind of file", fix=use_one_of(kind, KINDS))
     definitions = _definitions()
-    references = [_reference(shape) for shape in _TOPS[kind]]
+    references = [_reference(model) for model in _TOPS[kind]]
     top: dict[str, object] = references[0] if len(references) == 1 else {"anyOf": references}
     return {"$schema": _DIALECT, "title": f"otel-toolcall-eval {kind}", **top, "$defs": _reachable(top, definitions)}
 
 
 def _definitions() -> dict[str, dict[str, object]]:
-    """Return the schema of every shape, with what the shapes leave to code filled in, in both spellings."""
-    _, generated = models_json_schema([(shape, "validation") for shape in _SHAPES], by_alias=False)
+    """Return the schema of every model, with what the models leave to code filled in, in both spellings."""
+    _, generated = models_json_schema([(model, "validation") for model in _MODELS], by_alias=False)
     definitions = cast("dict[str, dict[str, object]]", generated["$defs"])
     _fill_in(definitions)
     for definition in definitions.values():
         _spell_both_ways(definition)
-    definitions["EvaluatorShape"]["allOf"] = [*_all_of(definitions["EvaluatorShape"]), *_configurations()]
+    definitions["EvaluatorModel"]["allOf"] = [*_all_of(definitions["EvaluatorModel"]), *_configurations()]
     needed = [{"required": ["evaluations"]}, {"required": ["evaluators"]}]
-    definitions["EvalSetShape"]["anyOf"] = needed
+    definitions["EvalSetModel"]["anyOf"] = needed
     return definitions
 
 
 def _fill_in(definitions: Mapping[str, Mapping[str, object]]) -> None:
-    def fill(shape: type[Shape], name: str, schema: Mapping[str, object]) -> None:
-        properties = cast("dict[str, dict[str, object]]", definitions[shape.__name__]["properties"])
+    def fill(model: type[ConfigModel], name: str, schema: Mapping[str, object]) -> None:
+        properties = cast("dict[str, dict[str, object]]", definitions[model.__name__]["properties"])
         kept = {key: value for key, value in properties[name].items() if key in ("description", "default")}
         properties[name] = {**kept, **schema}
 
     nothing: list[Mapping[str, object]] = [{"type": "null"}, {"type": "object", "maxProperties": 0}]
-    for config, criteria in _CRITERIA.items():
+    for config in _CONFIGS:
         empty = {"type": "array", "maxItems": 0}
         only_empties = {"type": "object", "additionalProperties": {"enum": [[], {}]}}
-        fill(config, "default_evaluation_criteria", {"anyOf": [*nothing, empty, only_empties, _reference(criteria)]})
+        fill(config, "default_evaluation_criteria", {"anyOf": [*nothing, empty, only_empties, _reference(config.expects)]})
     foreign = {"type": "string", "pattern": FOREIGN_PATTERN.pattern}
-    fill(EvaluatorShape, "evaluator_type_id", {"anyOf": [{"enum": [name for kind in TYPES for name in ids_of(kind)]}, foreign]})
-    fill(EvalSetShape, "evaluators", {"type": "array", "items": _reference(EvaluatorShape)})
-    fill(EvalSetShape, "evaluations", {"type": "array", "items": _reference(EvalItemShape)})
-    any_criteria = [_reference(criteria) for criteria in _CRITERIA.values()]
-    fill(EvalItemShape, "evaluation_criterias", {"type": "object", "additionalProperties": {"anyOf": [*nothing, *any_criteria]}})
-    fill(EvalItemShape, "match", {"anyOf": [{"type": "null"}, {"enum": ["all", "named"]}, _reference(MatchShape)]})
-    entry = {"anyOf": [{"type": "string", "minLength": 1}, _reference(CriteriaEntryShape)]}
-    fill(ServiceShape, "criteria", {"anyOf": [{"type": "array", "items": entry}, {"type": "null"}]})
-    for name, shape in (("grpc", ListenerShape), ("http", HttpListenerShape), ("control", ControlListenerShape)):
-        listeners = cast("dict[str, dict[str, object]]", definitions["ListenShape"]["properties"])
-        address = cast("dict[str, dict[str, object]]", definitions[shape.__name__]["properties"])["address"]
-        forms = cast("list[object]", address["anyOf"])  # an address, or null
-        listeners[name] = {**listeners[name], "anyOf": [*forms, _reference(shape)]}
-    properties = cast("dict[str, dict[str, object]]", definitions["ExportShape"]["properties"])
-    properties["otlp"] = {**properties["otlp"], "anyOf": [{"enum": ["off", False, None]}, _reference(OtlpShape)]}
+    fill(EvaluatorModel, "evaluator_type_id", {"anyOf": [{"enum": [name for kind in TYPES for name in ids_of(kind)]}, foreign]})
+    fill(EvalSetModel, "evaluators", {"type": "array", "items": _reference(EvaluatorModel)})
+    fill(EvalSetModel, "evaluations", {"type": "array", "items": _reference(EvalItemModel)})
+    any_criteria = [_reference(config.expects) for config in _CONFIGS]
+    fill(EvalItemModel, "evaluation_criterias", {"type": "object", "additionalProperties": {"anyOf": [*nothing, *any_criteria]}})
+    fill(EvalItemModel, "match", {"anyOf": [{"type": "null"}, {"enum": ["all", "named"]}, _reference(MatchModel)]})
 
 
 def _spell_both_ways(definition: dict[str, object]) -> None:
@@ -136,6 +102,7 @@ def _spell_both_ways(definition: dict[str, object]) -> None:
     for name in list(properties):
         if properties[name].get("default") is None:  # our way to say that a key was left out, and no value to write
             properties[name].pop("default", None)
+        properties[name].pop("uniqueItems", None)  # of sets, where what stands twice does no harm
         properties[to_camel(name)] = properties[name]
     required = cast("list[str]", definition.pop("required", []))
     plain = [name for name in required if to_camel(name) == name]
@@ -160,8 +127,8 @@ def _configurations() -> Iterator[Mapping[str, object]]:
         yield {"if": named, "then": {"properties": {"evaluator_config": config, "evaluatorConfig": config}}}
 
 
-def _reference(shape: type[Shape]) -> dict[str, object]:
-    return {"$ref": f"#/$defs/{shape.__name__}"}
+def _reference(model: type[ConfigModel]) -> dict[str, object]:
+    return {"$ref": f"#/$defs/{model.__name__}"}
 
 
 def _reachable(schema: object, definitions: Mapping[str, object]) -> dict[str, object]:

@@ -1,179 +1,292 @@
-"""Loads the settings of the sidecar and of the span processor: defaults, then the service file, then the environment.
-
-``OTEL_*`` variables without our prefix keep their meaning and are read by those who use them, the exporters above all.
-"""
+"""The settings as the rest of the package sees them, and their defaults in the two places where we run. ``service_file`` loads them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import Problem, SettingsError
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource
-from otel_toolcall_eval.settings.document import read_document
-from otel_toolcall_eval.settings.environment import CONFIG_VARIABLE, read_environment
-from otel_toolcall_eval.settings.forward_shape import check_forward, forward_oddities
-from otel_toolcall_eval.settings.listeners import Listen, Listener, TlsFiles, TokenFile, exposures, listen_of
-from otel_toolcall_eval.settings.place import Findings
-from otel_toolcall_eval.settings.profile import (
-    DEFAULTS,
-    Compression,
-    Emit,
-    Export,
-    Forward,
-    Intake,
-    Journal,
-    JournalSync,
-    Log,
-    LogFormat,
-    LogLevel,
-    Profile,
-    Redact,
-    Settings,
-    ShownValues,
-    Status,
-)
-from otel_toolcall_eval.settings.service_layer import read_layer
-from otel_toolcall_eval.settings.units import Address
+from otel_toolcall_eval.assembly.completion import IN_PROCESS_POLICY, CompletionPolicy
+from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
+from otel_toolcall_eval.settings.types import MIB, Address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from pathlib import Path
 
-__all__ = [
-    "Address",
-    "Compression",
-    "CriteriaSource",
-    "Emit",
-    "Export",
-    "Forward",
-    "Intake",
-    "Journal",
-    "JournalSync",
-    "Listen",
-    "Listener",
-    "Log",
-    "LogFormat",
-    "LogLevel",
-    "Profile",
-    "Redact",
-    "Settings",
-    "ShownValues",
-    "Status",
-    "TlsFiles",
-    "TokenFile",
-    "load_settings",
-]
+    from otel_toolcall_eval.endpoint import OtlpProtocol
+    from otel_toolcall_eval.errors import Problem
+    from otel_toolcall_eval.settings.criteria_file import CriteriaSource
+    from otel_toolcall_eval.settings.patterns import LinearPattern
 
-# For each section of the settings: the names that the service file uses, and ours. Durations and sizes have their unit in the name inside.
-_COMPLETION = {
-    "completion.decision_wait_after_root_received": "wait_after_root_ns",
-    "completion.decision_wait_after_root_max": "wait_after_root_max_ns",
-    "completion.idle_timeout": "idle_timeout_ns",
-    "completion.trace_timeout": "trace_timeout_ns",
-    "completion.late_span_window": "late_span_window_ns",
-    "completion.max_revisions": "max_revisions",
-    "completion.unit": "unit",
-    "completion.root": "root",
-}
-_BUFFER = {
-    "limits.num_traces": "num_traces",
-    "limits.limit_mib": "limit_bytes",
-    "limits.maximum_trace_size_bytes": "maximum_trace_size_bytes",
-    "limits.span_limit": "span_limit",
-    "limits.decision_cache_size": "decisions",
-    "limits.decision_cache_ttl": "decisions_ns",
-}
-_INTAKE = {"limits.max_request_bytes": "max_request_bytes", "limits.queue_bytes": "queue_bytes"}
-_JOURNAL = {"journal.path": "path", "journal.sync": "sync"}
-_EXPORT = {"export.enabled": "enabled", "export.endpoint": "endpoint", "export.protocol": "protocol"}
-_FORWARD = {
-    "forward.endpoint": "endpoint",
-    "forward.protocol": "protocol",
-    "forward.headers": "headers",
-    "forward.token_file": "token_file",
-    "forward.compression": "compression",
-    "forward.tls.ca_file": "ca_file",
-    "forward.tls.cert_file": "cert_file",
-    "forward.tls.key_file": "key_file",
-    "forward.timeout": "timeout_ns",
-    "forward.queue_bytes": "queue_bytes",
-    "forward.max_elapsed": "max_elapsed_ns",
-}
-_STATUS = {
-    "status.enabled": "enabled",
-    "status.traces": "traces",
-    "status.limit_mib": "limit_bytes",
-    "status.path": "path",
-    "status.max_age": "max_age_ns",
-}
-_EMIT = {"emit.metrics": "metrics", "emit.events": "events", "emit.spans": "spans"}
-_REDACT = {"explain.redact.keys": "keys", "explain.redact.patterns": "patterns", "explain.redact.defaults": "defaults"}
-_LOG = {"log.level": "level", "log.format": "format"}
-_TOP = {
-    "criteria": "criteria",
-    "dialects": "dialects",
-    "completion.shutdown_timeout": "shutdown_timeout_ns",
-    "completion.root_budget": "root_budget_ns",
-    "explain.values": "show_values",
-}
+_SECOND_NS = 1_000_000_000
 
 
-def load_settings(path: Path | None, environ: Mapping[str, str], profile: Profile) -> Settings:
-    """Load the settings.
+class Deployment(StrEnum):
+    """Where we run."""
 
-    Args:
-        path: the service file (YAML or JSON); None takes the one that ``OTEL_TOOLCALL_EVAL_CONFIG`` names, if any.
-        environ: the environment variables.
-        profile: whose defaults hold.
+    SIDECAR = "sidecar"
+    IN_PROCESS = "in_process"
 
-    Raises:
-        SettingsError: with all that is wrong with the file and the variables.
+
+class ShownValues(StrEnum):
+    """What explanations show of argument and output values."""
+
+    OFF = "off"
+    CLIP = "clip"
+    FULL = "full"
+
+
+class LogLevel(StrEnum):
+    """Least severity of our own log lines."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How our own log lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """PEM files of a listener's TLS.
+
+    Attributes:
+        setting: where they were named, ``listen.tls`` or ``listen.grpc.tls``.
+        cert_file: the certificate, followed by those between it and the authority that clients know.
+        key_file: its private key, not encrypted.
+        client_ca_file: authorities whose certificates clients have to show; None asks for none.
     """
-    findings = Findings()
-    named = environ.get(CONFIG_VARIABLE, "").strip()
-    file = Path(named) if path is None and named else path
-    values = {**_read_file(file, findings), **read_environment(environ, findings)}
-    findings.raise_any(SettingsError)
-    problems: list[Problem] = []
-    settings = _assemble(DEFAULTS[profile], values, problems)
-    if problems:
-        raise SettingsError.of(problems)
-    check_forward(settings.forward, settings.listen)
-    return replace(settings, warnings=(*findings.warnings, *_oddities(settings), *forward_oddities(settings.forward)))
+
+    setting: str
+    cert_file: Path
+    key_file: Path
+    client_ca_file: Path | None = None
 
 
-def _read_file(file: Path | None, findings: Findings) -> Mapping[str, object]:
-    document = None if file is None else read_document(file, findings)
-    if file is None or document is None:
-        return {}
-    return read_layer(document.value, document.place, findings, folder=file.parent)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenFile:
+    """A file of tokens; ``setting`` says where it was named."""
+
+    setting: str
+    path: Path
 
 
-def _assemble(defaults: Settings, values: Mapping[str, object], problems: list[Problem]) -> Settings:
-    # The values were validated one by one, and by name; their types are the shapes' affair, and out of mypy's sight here.
-    def given(names: Mapping[str, str]) -> Mapping[str, Any]:
-        return {ours: values[name] for name, ours in names.items() if name in values}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """An address and its protection."""
 
-    changed = replace(
-        defaults,
-        listen=listen_of(defaults.listen, values, problems),
-        completion=replace(defaults.completion, **given(_COMPLETION)),
-        buffer=replace(defaults.buffer, **given(_BUFFER)),
-        intake=replace(defaults.intake, **given(_INTAKE)),
-        journal=replace(defaults.journal, **given(_JOURNAL)),
-        export=replace(defaults.export, **given(_EXPORT)),
-        forward=replace(defaults.forward, **given(_FORWARD)),
-        status=replace(defaults.status, **given(_STATUS)),
-        emit=replace(defaults.emit, **given(_EMIT)),
-        redact=replace(defaults.redact, **given(_REDACT)),
-        log=replace(defaults.log, **given(_LOG)),
-    )
-    return replace(changed, **given(_TOP))
+    address: Address
+    tls: TlsFiles | None = None
+    tokens: TokenFile | None = None
+
+    @property
+    def scheme(self) -> str:
+        """Return ``http`` or ``https``."""
+        return "http" if self.tls is None else "https"
 
 
-def _oddities(settings: Settings) -> Iterator[Problem]:
-    yield from exposures(settings.listen)
-    if settings.completion.wait_after_root_ns > settings.completion.wait_after_root_max_ns:
-        where = "completion.decision_wait_after_root_received"
-        yield Problem(where=where, what="it is longer than decision_wait_after_root_max, which holds", fix="raise that, too")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listen:
+    """Everything that listens.
+
+    Attributes:
+        control: None listens to nobody. It is off by default: most agents are never bound from outside, and several sidecars on
+            one machine would need a third port each.
+        allowed_origins: web origins whose scripts may send OTLP over HTTP; ``*`` is any, none is none.
+        allowed_hosts: further names and addresses under which requests over HTTP are answered; ``*`` is any.
+        insecure: an address that other machines can reach is wanted, though what protects it is missing.
+    """
+
+    grpc: Listener = field(default=Listener(address=Address(host="127.0.0.1", port=4317)))
+    http: Listener = field(default=Listener(address=Address(host="127.0.0.1", port=4318)))
+    control: Listener | None = None
+    allowed_origins: frozenset[str] = frozenset()
+    allowed_hosts: frozenset[str] = frozenset()
+    insecure: bool = False
+
+    @property
+    def listeners(self) -> Mapping[str, Listener]:
+        """Return what listens, by name."""
+        named = {"grpc": self.grpc, "http": self.http, "control": self.control}
+        return {name: listener for name, listener in named.items() if listener is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """Bounds on what is taken in.
+
+    Attributes:
+        max_request_bytes: largest message, unpacked.
+        queue_bytes: estimated bytes of the spans that wait for the worker; beyond it requests are refused whole.
+    """
+
+    max_request_bytes: int = 64 * MIB
+    queue_bytes: int = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """Where our telemetry goes by OTLP, beside what ``OTEL_EXPORTER_OTLP_*`` say; those are not looked at here.
+
+    Attributes:
+        enabled: False sends nothing, whatever is named anywhere.
+        endpoint: base URL for all signals; None if the settings name none.
+        protocol: None leaves it to the endpoint.
+    """
+
+    enabled: bool = True
+    endpoint: str | None = None
+    protocol: OtlpProtocol | None = None
+
+
+class Compression(StrEnum):
+    """How what is passed on is packed."""
+
+    NONE = "none"
+    GZIP = "gzip"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """Where what is received is passed on to.
+
+    Attributes:
+        endpoint: base URL; None passes nothing on.
+        protocol: None leaves it to the endpoint.
+        headers: names in lower case; not shown, since they may be credentials.
+        timeout_ns: for one try.
+        queue_bytes: what may wait; beyond it requests are refused.
+        max_elapsed_ns: how long one request is tried.
+    """
+
+    endpoint: str | None = field(default=None, repr=False)
+    protocol: OtlpProtocol | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    token_file: Path | None = None
+    compression: Compression = Compression.NONE
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    timeout_ns: int = 10 * _SECOND_NS
+    queue_bytes: int = 64 * MIB
+    max_elapsed_ns: int = 300 * _SECOND_NS
+
+
+class JournalSync(StrEnum):
+    """When what the journal is given is on the disk itself."""
+
+    NONE = "none"
+    INTERVAL = "interval"
+    ACK = "ack"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """Where what was taken in and decided survives the process; the sidecar's alone.
+
+    Attributes:
+        path: of its file; None for no journal. Relative paths are relative to the settings file that named it.
+        sync: once a second by default, which costs nearly nothing, and a power cut at most the last second. A killed process loses
+            nothing whatever it is.
+    """
+
+    path: Path | None = None
+    sync: JournalSync = JournalSync.INTERVAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """The status page, and what it remembers; the sidecar's alone.
+
+    Attributes:
+        enabled: False serves no page and remembers nothing.
+        traces: judged traces that are remembered, the newest; half of the room is for those that did not pass alone.
+        limit_bytes: what they may take.
+        path: of a file in which they survive the process; None for none.
+        max_age_ns: how long they are remembered.
+    """
+
+    enabled: bool = True
+    traces: int = 1000
+    limit_bytes: int = 16 * MIB
+    path: Path | None = None
+    max_age_ns: int = 7 * 24 * 3600 * _SECOND_NS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emit:
+    """In which forms scores are emitted."""
+
+    metrics: bool = True
+    events: bool = True
+    spans: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redact:
+    """What is taken out of all that explanations show, as ``values.redaction.Redactor`` has it."""
+
+    keys: tuple[str, ...] = ()
+    patterns: tuple[LinearPattern, ...] = ()
+    defaults: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """Our own log lines; the sidecar's alone."""
+
+    level: LogLevel = LogLevel.INFO
+    format: LogFormat = LogFormat.TEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that can be set.
+
+    Attributes:
+        criteria: files and folders of criteria; relative paths are relative to the settings file that named them.
+        dialects: users' dialect files, likewise.
+        shutdown_timeout_ns: most that shutting down may take.
+        root_budget_ns: longest wait of the thread that ends a root span for its verdict, where our processor wraps the exporting one.
+        show_values: what explanations in events show of argument and output values.
+        redact: what is taken out of them, and of the explanations themselves.
+        warnings: what a user should know about the settings and need not mend.
+    """
+
+    criteria: tuple[CriteriaSource, ...] = ()
+    dialects: tuple[Path, ...] = ()
+    listen: Listen = field(default_factory=Listen)
+    completion: CompletionPolicy
+    shutdown_timeout_ns: int
+    root_budget_ns: int = 50_000_000
+    buffer: BufferLimits
+    intake: Intake = field(default_factory=Intake)
+    journal: Journal = field(default_factory=Journal)
+    export: Export = field(default_factory=Export)
+    forward: Forward = field(default_factory=Forward)
+    status: Status = field(default_factory=Status)
+    emit: Emit = field(default_factory=Emit)
+    show_values: ShownValues = ShownValues.OFF
+    redact: Redact = field(default_factory=Redact)
+    log: Log = field(default_factory=Log)
+    warnings: tuple[Problem, ...] = field(default=(), compare=False)
+
+
+DEFAULTS: Mapping[Deployment, Settings] = {
+    Deployment.SIDECAR: Settings(completion=CompletionPolicy(), shutdown_timeout_ns=10 * _SECOND_NS, buffer=BufferLimits()),
+    # The agent's memory is not ours to fill: a tenth of the traces, and of the remembered decisions, which take 100 bytes each.
+    Deployment.IN_PROCESS: Settings(
+        completion=IN_PROCESS_POLICY,
+        shutdown_timeout_ns=5 * _SECOND_NS,
+        buffer=BufferLimits(num_traces=10_000, limit_bytes=64 * MIB, decisions=100_000),
+        intake=Intake(queue_bytes=16 * MIB),
+    ),
+}
+"""Source: DESIGN, sections 3 and 6."""

@@ -14,15 +14,14 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
-from otel_toolcall_eval.settings.place import Place
-from otel_toolcall_eval.settings.plain import MAX_DEPTH, MAX_VALUES
-from otel_toolcall_eval.settings.suggestion import quoted
+from otel_toolcall_eval.settings.diagnostics import SourceLocation, quoted
+from otel_toolcall_eval.settings.document import MAX_DEPTH, MAX_VALUES
 from otel_toolcall_eval.values.integers import read_integer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_toolcall_eval.settings.place import Findings, Step
+    from otel_toolcall_eval.settings.diagnostics import Diagnostics, Step
 
 _Path: TypeAlias = "tuple[Step, ...]"
 
@@ -49,50 +48,50 @@ class _StopError(Exception):
     """Nothing more can be read; what is wrong has been reported."""
 
 
-def parse_yaml(text: str, place: Place, findings: Findings) -> tuple[object, Mapping[_Path, int]]:
+def parse_yaml(text: str, place: SourceLocation, diagnostics: Diagnostics) -> tuple[object, Mapping[_Path, int]]:
     """Return the value of the one document in ``text``, and the line, from 1, of each path in it.
 
-    A document without content is None. Whatever is wrong goes to ``findings``; the value is then not to
+    A document without content is None. AnyValue is wrong goes to ``diagnostics``; the value is then not to
     be used. Cost: about 7 microseconds for each byte; thousands of brackets without an end cost up to 6 s, once, whatever their number,
     since the library looks 1,024 characters ahead through all of them.
     """
     yaml = YAML(typ="safe", pure=True)  # the C parser reads YAML 1.1, and is not installed everywhere
     yaml.composer.warn_double_anchors = False  # an anchor may be set anew; that is no reason for a Python warning
-    tree = _Tree(place, findings)
+    tree = _Tree(place, diagnostics)
     try:
         node = yaml.compose(text)
         if node is None:
             return None, {}
         return tree.value(node, ()), tree.lines
     except MarkedYAMLError as error:
-        _report_syntax(error, place, findings)
+        _report_syntax(error, place, diagnostics)
     except YAMLError:
-        findings.problem(place, "not valid YAML: a character that YAML does not allow", "remove control characters")
+        diagnostics.problem(place, "not valid YAML: a character that YAML does not allow", "remove control characters")
     except RecursionError:
-        findings.problem(place, f"nested more than {MAX_DEPTH} deep", "flatten it")
+        diagnostics.problem(place, f"nested more than {MAX_DEPTH} deep", "flatten it")
     except _StopError:
         pass
     return None, {}
 
 
-def _report_syntax(error: MarkedYAMLError, place: Place, findings: Findings) -> None:
+def _report_syntax(error: MarkedYAMLError, place: SourceLocation, diagnostics: Diagnostics) -> None:
     mark = error.problem_mark or error.context_mark
-    where = place if mark is None else Place(origin=f"{place.origin}:{mark.line + 1}")
+    where = place if mark is None else SourceLocation(origin=f"{place.origin}:{mark.line + 1}")
     column = "" if mark is None else f" in column {mark.column + 1}"
     problem = " ".join(_QUOTED.sub("", str(error.problem or error.context or "cannot be parsed")).split())
     if "another document" in problem:
-        findings.problem(where, "a second YAML document starts here", "keep one document in a file")
+        diagnostics.problem(where, "a second YAML document starts here", "keep one document in a file")
         return
-    findings.problem(where, f"not valid YAML{column}: {problem}", 'mend the syntax; an operator needs quotes, as in [">=", 1]')
+    diagnostics.problem(where, f"not valid YAML{column}: {problem}", 'mend the syntax; an operator needs quotes, as in [">=", 1]')
 
 
 class _Tree:
     """Builds the values of one document."""
 
-    def __init__(self, place: Place, findings: Findings) -> None:
+    def __init__(self, place: SourceLocation, diagnostics: Diagnostics) -> None:
         self.lines: dict[_Path, int] = {}
         self._place = place
-        self._findings = findings
+        self._diagnostics = diagnostics
         self._left = MAX_VALUES
 
     def value(self, node: Node, path: _Path) -> object:
@@ -154,7 +153,7 @@ class _Tree:
     def _report(self, node: Node, path: _Path, what: str, fix: str) -> None:
         here = (*path, "")  # a path of its own: the key that is at fault may have no value yet
         lines = {here: node.start_mark.line + 1}
-        self._findings.problem(Place(origin=self._place.origin, lines=lines, path=here, shown=path), what, fix)
+        self._diagnostics.problem(SourceLocation(origin=self._place.origin, lines=lines, path=here, shown=path), what, fix)
 
 
 def _number(text: str) -> int | float | str:

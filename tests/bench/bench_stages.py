@@ -17,9 +17,9 @@ from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.telemetry import own_resource
 from otel_toolcall_eval.process_limits import collect_garbage_seldom
-from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.wire import otlp_protobuf
 from otel_toolcall_eval.wiring import build_pipeline
 from tests.bench.agent_traces import SPANS_OF_TRACE
@@ -53,7 +53,7 @@ def measure(kind: str, folder: Path, *, passes: int = PASSES) -> Mapping[str, Se
     """
     file = folder / f"{kind}.json"
     file.write_text(criteria(SERVICES[kind]), encoding="utf-8")
-    settings, loaded = load_settings(None, {}, Profile.SIDECAR), load_criteria([CriteriaSource(path=file)])
+    settings, loaded = load_settings(None, {}, Deployment.SIDECAR), load_criteria([CriteriaSource(path=file)])
     pipe = build_pipeline(settings, loaded, name_unbound=False)  # as in a sidecar that shows nothing on its console
     resource, logs = own_resource("0"), Nowhere()
     metrics = MetricsEmitter(Aggregator(resource))

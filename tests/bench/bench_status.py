@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.status import recent as recent_module
 from otel_toolcall_eval.status.recent import PASSING_WAITING, Recent
 from otel_toolcall_eval.status.store import Store
@@ -34,7 +34,7 @@ def judged(folder: Path) -> tuple[list[TraceReport], float]:
     """Return reports on traces of ten spans that four evaluators judge, and the CPU seconds that judging one took."""
     (folder / "criteria.yaml").write_text(CRITERIA, encoding="utf-8")
     loaded = load_criteria([CriteriaSource(path=folder / "criteria.yaml")])
-    pipeline = build_pipeline(load_settings(None, {}, Profile.SIDECAR), loaded, spans_in_reports=True)
+    pipeline = build_pipeline(load_settings(None, {}, Deployment.SIDECAR), loaded, spans_in_reports=True)
     for number in range(TRACES):
         request = trace(number, service="order-desk", agent="refunds", calls=CALLS)
         pipeline.add(decode_traces(json.dumps(request).encode(), pipeline.projection).spans, now_ns=0, transport="bench")

@@ -12,11 +12,11 @@ from jsonschema import Draft202012Validator
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel, Reach
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
+from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.settings.document import read_document
-from otel_toolcall_eval.settings.environment import SINGLE_VARIABLES
-from otel_toolcall_eval.settings.place import Findings
 from otel_toolcall_eval.settings.schema import criteria_schema
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import SINGLE_VARIABLES, load_settings
 from tests.settings.loading import complaints, setting_complaints
 
 CONFIG = Path(__file__).parent.parent.parent / "config"
@@ -26,7 +26,7 @@ CRITERIA = sorted((CONFIG / "criteria").iterdir())
 
 
 def content(path: Path) -> object:
-    document = read_document(path, Findings())
+    document = read_document(path, Diagnostics())
     assert document is not None
     return document.value
 
@@ -36,8 +36,8 @@ def errors(kind: str, value: object) -> list[str]:
 
 
 def test_the_sidecars_file_says_what_holds_without_it() -> None:
-    found = load_settings(SIDECAR, {}, Profile.SIDECAR)
-    assert found == load_settings(None, {}, Profile.SIDECAR)
+    found = load_settings(SIDECAR, {}, Deployment.SIDECAR)
+    assert found == load_settings(None, {}, Deployment.SIDECAR)
     assert found.warnings == ()
 
 
@@ -109,8 +109,8 @@ def test_the_samples_own_files_load_without_a_warning_and_are_those_of_the_demon
 
 
 def test_the_processors_file_says_what_holds_without_it_but_for_its_criteria() -> None:
-    found = load_settings(CONFIG / "in_process.yaml", {}, Profile.IN_PROCESS)
-    assert replace(found, criteria=()) == load_settings(None, {}, Profile.IN_PROCESS)
+    found = load_settings(CONFIG / "in_process.yaml", {}, Deployment.IN_PROCESS)
+    assert replace(found, criteria=()) == load_settings(None, {}, Deployment.IN_PROCESS)
     assert [source.path for source in found.criteria] == [WEATHER]
     assert found.warnings == ()
     assert errors("settings", content(CONFIG / "in_process.yaml")) == []
@@ -222,7 +222,7 @@ def test_the_pictures_of_the_status_page_are_light() -> None:
             "thresholds",
             "kinds: [function, mcp]",
             "kinds: [functions, mcp]",
-            "lenient-args.evaluator_config.include.kinds: 'functions' is not known here; did you mean 'function'?",
+            "lenient-args.evaluator_config.include.kinds[0]: 'functions' is not known here; did you mean 'function'?",
             id="list-of-choices",
         ),
         pytest.param(

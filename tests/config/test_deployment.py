@@ -11,7 +11,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,7 +68,7 @@ def test_pods_run_with_no_more_rights_than_they_need_and_end_in_time(deployment:
         assert not container["image"].endswith(":latest")
     (ours,) = [container for container in containers if container["name"] == "toolcall-eval"]
     pause = ours.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
-    shutdown_ns = load_settings(None, {}, Profile.SIDECAR).shutdown_timeout_ns
+    shutdown_ns = load_settings(None, {}, Deployment.SIDECAR).shutdown_timeout_ns
     assert pod["terminationGracePeriodSeconds"] > pause + shutdown_ns / SECOND_NS
 
 
@@ -82,7 +83,7 @@ def _embedded() -> Iterator[Json]:
 def test_settings_in_manifests_are_right_and_name_what_is_mounted(data: Mapping[str, str], tmp_path: Path) -> None:
     for name, content in data.items():
         (tmp_path / name).write_text(content.replace("/etc/toolcall-eval/", f"{tmp_path}/"), encoding="utf-8")
-    settings = load_settings(tmp_path / "sidecar.yaml", {}, Profile.SIDECAR)
+    settings = load_settings(tmp_path / "sidecar.yaml", {}, Deployment.SIDECAR)
     assert settings.warnings == ()
     assert load_criteria(settings.criteria).warnings == ()
     assert settings.forward.endpoint is not None
@@ -186,7 +187,7 @@ def test_compose_mounts_what_is_there_and_read_only(name: str) -> None:
 
 
 def test_compose_sidecar_has_right_settings_and_time_to_end() -> None:
-    settings = load_settings(CONFIG / "compose" / "sidecar.yaml", {}, Profile.SIDECAR)
+    settings = load_settings(CONFIG / "compose" / "sidecar.yaml", {}, Deployment.SIDECAR)
     # Only that its listeners are open to the compose network, as its first lines say.
     assert {problem.where for problem in settings.warnings} == {"listen.grpc", "listen.http"}
     assert [str(source.path) for source in settings.criteria] == ["/etc/toolcall-eval/criteria"]

@@ -12,8 +12,7 @@ from otel_toolcall_eval.demo.weather_agent import Action, Misbehaviour
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
 from otel_toolcall_eval.pipeline import Pipeline
-from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sources.sdk_spans import SpanConverter
 from otel_toolcall_eval.wiring import EVALUATORS

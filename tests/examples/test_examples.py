@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_toolcall_eval import evaluate
+from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.settings.document import read_document
-from otel_toolcall_eval.settings.place import Findings
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def judged(calls: Sequence[tuple[str, dict[str, object], object]]) -> dict[str, 
             "gen_ai.tool.call.result": output if isinstance(output, str) else json.dumps(output),
         }
         tracer.start_span(f"execute_tool {name}", attributes=attributes).end()
-    document = read_document(EXAMPLES / "order_desk.yaml", Findings())
+    document = read_document(EXAMPLES / "order_desk.yaml", Diagnostics())
     assert document is not None
     (item,) = document.value["evaluations"]  # type: ignore[index]
     return evaluate(spans.get_finished_spans(), item["evaluation_criterias"])

@@ -23,10 +23,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from otel_toolcall_eval.errors import CriteriaError, DecodeError, IntakeError, TooLargeError
 from otel_toolcall_eval.model.trace import StatusCode
-from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
+from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.settings.place import Findings, Place
 from otel_toolcall_eval.settings.yaml_tree import parse_yaml
 from otel_toolcall_eval.wire import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf
 from otel_toolcall_eval.wire.unpacking import Gunzip, gunzip
@@ -237,7 +236,7 @@ def criteria_yaml(data: bytes) -> None:
             assert _PROBLEM.fullmatch(str(problem))
         return
     assert _versions(_loaded(data, "fuzz.yaml")) == _versions(found)
-    value, _ = parse_yaml(data.decode("utf-8-sig"), Place(origin="fuzz"), Findings())
+    value, _ = parse_yaml(data.decode("utf-8-sig"), SourceLocation(origin="fuzz"), Diagnostics())
     assert _versions(_loaded(json.dumps(value).encode(), "fuzz.json")) == _versions(found)
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.journal.store import Sync
-from otel_toolcall_eval.settings.service import Profile, load_settings
+from otel_toolcall_eval.settings.service import Deployment
+from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar import Sidecar
 from tests.fakes import span
 from tests.journal.lives import Life
@@ -29,7 +30,7 @@ PREFIX = "OTEL_TOOLCALL_EVAL_"
 
 def settings(path: Path, *, grpc: str = "127.0.0.1:0") -> Settings:
     environ = {"JOURNAL_PATH": str(path), "JOURNAL_SYNC": "ack", "LISTEN_GRPC": grpc, "LISTEN_HTTP": "127.0.0.1:0"}
-    return load_settings(None, {f"{PREFIX}{name}": value for name, value in environ.items()}, Profile.SIDECAR)
+    return load_settings(None, {f"{PREFIX}{name}": value for name, value in environ.items()}, Deployment.SIDECAR)
 
 
 def send(sidecar: Sidecar, trace: int, text: str = "") -> int:

@@ -9,8 +9,9 @@ import pytest
 
 from otel_toolcall_eval.errors import CriteriaError, SettingsError
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, load_criteria
-from otel_toolcall_eval.settings.place import Findings, Place
-from otel_toolcall_eval.settings.service import Profile, Settings, load_settings
+from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation
+from otel_toolcall_eval.settings.service import Deployment, Settings
+from otel_toolcall_eval.settings.service_file import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,21 +62,21 @@ def warnings(folder: Path, files: Mapping[str, object], *named: str) -> list[str
 def setting_complaints(folder: Path, text: str, environ: Mapping[str, str] | None = None) -> list[str]:
     """Return what is said when settings can't be loaded."""
     with pytest.raises(SettingsError) as caught:
-        load_settings(write(folder, {"sidecar.yaml": text}) / "sidecar.yaml", environ or {}, Profile.SIDECAR)
+        load_settings(write(folder, {"sidecar.yaml": text}) / "sidecar.yaml", environ or {}, Deployment.SIDECAR)
     return shown(caught.value.problems, folder)
 
 
 def settings(text: str = "", environ: Mapping[str, str] | None = None, *, folder: Path | None = None) -> Settings:
     file = None if folder is None else write(folder, {"sidecar.yaml": text}) / "sidecar.yaml"
-    return load_settings(file, environ or {}, Profile.SIDECAR)
+    return load_settings(file, environ or {}, Deployment.SIDECAR)
 
 
-def said(findings: Findings) -> list[str]:
-    return [str(problem) for problem in findings.problems]
+def said(diagnostics: Diagnostics) -> list[str]:
+    return [str(problem) for problem in diagnostics.problems]
 
 
-def top(origin: str = "f.yaml") -> Place:
-    return Place(origin=origin)
+def top(origin: str = "f.yaml") -> SourceLocation:
+    return SourceLocation(origin=origin)
 
 
 def item(**members: object) -> dict[str, object]:

@@ -23,7 +23,7 @@ from otel_toolcall_eval.model.criteria import (
     Parallel,
 )
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
-from otel_toolcall_eval.settings.criteria_file import build_check, check_config
+from otel_toolcall_eval.settings.criteria_check import build_check, check_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

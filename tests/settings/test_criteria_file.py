@@ -448,7 +448,7 @@ def test_a_complaint_names_file_line_item_evaluator_tool_fault_and_cure(tmp_path
         pytest.param(
             "pass_threshold: 0.5",
             "pass_threshold: 5",
-            "a.yaml:4: lenient.evaluator_config.pass_threshold: 5 is not between 0.0 and 1.0; write a number from 0.0 to 1.0",
+            "a.yaml:4: lenient.evaluator_config.pass_threshold: 5 is not at most 1.0; write a number of at most 1.0",
             id="threshold",
         ),
         pytest.param(

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from otel_toolcall_eval.settings import criteria_source
-from otel_toolcall_eval.settings.criteria_source import CriteriaSource, FileKind, files_of, in_our_form, kind_of_file, meant_kind, true_path
+from otel_toolcall_eval.settings import criteria_file
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource, FileKind, files_of, in_our_form, kind_of_file, meant_kind, true_path
+from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.settings.document import Document
-from otel_toolcall_eval.settings.place import Findings
 from tests.settings.loading import eval_set, evaluator, item, shown, top, write
 
 
-def found(folder: Path, findings: Findings | None = None) -> list[str]:
-    return [str(path.relative_to(folder)) for path in files_of(CriteriaSource(path=folder), findings or Findings())]
+def found(folder: Path, diagnostics: Diagnostics | None = None) -> list[str]:
+    return [str(path.relative_to(folder)) for path in files_of(CriteriaSource(path=folder), diagnostics or Diagnostics())]
 
 
 def test_folders_are_read_whole_and_in_order(tmp_path: Path) -> None:
@@ -41,21 +41,23 @@ def test_links_to_folders_elsewhere_are_followed(tmp_path: Path) -> None:
 
 
 def test_a_file_is_its_own_list_whatever_it_is_called(tmp_path: Path) -> None:
-    assert files_of(CriteriaSource(path=tmp_path / "none.txt"), Findings()) == [tmp_path / "none.txt"]
+    assert files_of(CriteriaSource(path=tmp_path / "none.txt"), Diagnostics()) == [tmp_path / "none.txt"]
 
 
 def test_an_empty_folder_is_told(tmp_path: Path) -> None:
-    findings = Findings()
-    assert found(tmp_path, findings) == []
-    assert shown(findings.problems, tmp_path) == [".: the folder holds no .json, .yaml or .yml file; name another, or put criteria into it"]
+    diagnostics = Diagnostics()
+    assert found(tmp_path, diagnostics) == []
+    assert shown(diagnostics.problems, tmp_path) == [
+        ".: the folder holds no .json, .yaml or .yml file; name another, or put criteria into it"
+    ]
 
 
 def test_a_mistaken_folder_is_not_searched_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(criteria_source, "MAX_ENTRIES", 5)
+    monkeypatch.setattr(criteria_file, "MAX_ENTRIES", 5)
     write(tmp_path, {f"{number}.json": {} for number in range(6)})
-    findings = Findings()
-    assert found(tmp_path, findings) == []
-    assert shown(findings.problems, tmp_path) == [".: more than 5 files lie below this folder; name the folder that holds the criteria"]
+    diagnostics = Diagnostics()
+    assert found(tmp_path, diagnostics) == []
+    assert shown(diagnostics.problems, tmp_path) == [".: more than 5 files lie below this folder; name the folder that holds the criteria"]
 
 
 def test_a_folder_that_can_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,9 +65,9 @@ def test_a_folder_that_can_not_be_read_is_told(tmp_path: Path, monkeypatch: pyte
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "iterdir", refuse)  # tests may run as root, whom no permission stops
-    findings = Findings()
-    assert found(tmp_path, findings) == []
-    assert shown(findings.problems, tmp_path) == [".: the folder can't be read (Permission denied); check its permissions"]
+    diagnostics = Diagnostics()
+    assert found(tmp_path, diagnostics) == []
+    assert shown(diagnostics.problems, tmp_path) == [".: the folder can't be read (Permission denied); check its permissions"]
 
 
 def test_true_path_is_the_same_for_all_names_of_a_file(tmp_path: Path) -> None:

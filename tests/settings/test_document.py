@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from otel_toolcall_eval.settings import document
+from otel_toolcall_eval.settings.diagnostics import Diagnostics, Spelling
 from otel_toolcall_eval.settings.document import read_document
-from otel_toolcall_eval.settings.place import Findings, Spelling
 from tests.settings.loading import shown, write
 
 
 def complaints(folder: Path, name: str, content: str | bytes) -> list[str]:
-    findings = Findings()
-    read = read_document(write(folder, {name: content}) / name, findings)
-    assert (read is None) == bool(findings.problems)
-    return shown(findings.problems, folder)
+    diagnostics = Diagnostics()
+    read = read_document(write(folder, {name: content}) / name, diagnostics)
+    assert (read is None) == bool(diagnostics.problems)
+    return shown(diagnostics.problems, folder)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def complaints(folder: Path, name: str, content: str | bytes) -> list[str]:
     ],
 )
 def test_both_formats_give_the_same_values(tmp_path: Path, name: str, content: str | bytes, spelling: Spelling) -> None:
-    read = read_document(write(tmp_path, {name: content}) / name, Findings())
+    read = read_document(write(tmp_path, {name: content}) / name, Diagnostics())
     assert read is not None
     assert read.value == {"a": [1, 2.5, True, None, "x"]}
     assert read.place.spelling is spelling
@@ -64,7 +64,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_place(tmp_path: Path, name: 
 
 def test_a_doubled_key_inside_the_value_that_another_one_replaced_is_told_too(tmp_path: Path) -> None:
     found = complaints(tmp_path, "a.json", '{"a": {"b": 1, "b": 2}, "a": 1}')
-    assert found == ["a.json: the key 'b' stands twice; remove one of them", "a.json: the key 'a' stands twice; remove one of them"]
+    assert found == ["a.json: a: the key 'b' stands twice; remove one of them", "a.json: the key 'a' stands twice; remove one of them"]
 
 
 @pytest.mark.parametrize("depth", [pytest.param(150, id="a-little"), pytest.param(200_000, id="beyond-the-interpreter")])
@@ -74,37 +74,37 @@ def test_json_without_an_end_to_its_nesting_is_refused(tmp_path: Path, depth: in
 
 
 def test_integers_of_any_length_are_exact(tmp_path: Path) -> None:
-    read = read_document(write(tmp_path, {"a.json": f"[{'9' * 5000}]"}) / "a.json", Findings())
+    read = read_document(write(tmp_path, {"a.json": f"[{'9' * 5000}]"}) / "a.json", Diagnostics())
     assert read is not None
     assert read.value == [10**5000 - 1]
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    findings = Findings()
-    assert read_document(tmp_path / "none.json", findings) is None
-    assert shown(findings.problems, tmp_path) == [
+    diagnostics = Diagnostics()
+    assert read_document(tmp_path / "none.json", diagnostics) is None
+    assert shown(diagnostics.problems, tmp_path) == [
         "none.json: the file can't be read (No such file or directory); check its name and permissions",
     ]
 
 
 def test_a_path_with_a_nul_is_told(tmp_path: Path) -> None:
-    findings = Findings()
-    assert read_document(tmp_path / "a\0b", findings) is None
-    assert [problem.what for problem in findings.problems] == ["the file can't be read (not a usable path)"]
+    diagnostics = Diagnostics()
+    assert read_document(tmp_path / "a\0b", diagnostics) is None
+    assert [problem.what for problem in diagnostics.problems] == ["the file can't be read (not a usable path)"]
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    findings = Findings()
-    assert read_document(tmp_path, findings) is None
-    assert shown(findings.problems, tmp_path) == [".: this is not a regular file; name a .json or .yaml file"]
+    diagnostics = Diagnostics()
+    assert read_document(tmp_path, diagnostics) is None
+    assert shown(diagnostics.problems, tmp_path) == [".: this is not a regular file; name a .json or .yaml file"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes in the file system")
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
-    findings = Findings()
-    assert read_document(tmp_path / "pipe.yaml", findings) is None
-    assert shown(findings.problems, tmp_path) == ["pipe.yaml: this is not a regular file; name a .json or .yaml file"]
+    diagnostics = Diagnostics()
+    assert read_document(tmp_path / "pipe.yaml", diagnostics) is None
+    assert shown(diagnostics.problems, tmp_path) == ["pipe.yaml: this is not a regular file; name a .json or .yaml file"]
 
 
 def test_a_file_beyond_the_bound_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,9 +117,9 @@ def test_a_file_beyond_the_bound_is_not_read(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a file that says it is empty and is not")
 def test_a_file_that_grows_beyond_the_bound_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "MAX_JSON_BYTES", 16)
-    findings = Findings()
-    assert read_document(Path("/proc/self/status"), findings) is None
-    assert [problem.what for problem in findings.problems] == ["the file has grown beyond 0 MiB"]
+    diagnostics = Diagnostics()
+    assert read_document(Path("/proc/self/status"), diagnostics) is None
+    assert [problem.what for problem in diagnostics.problems] == ["the file has grown beyond 0 MiB"]
 
 
 def test_the_yaml_library_is_loaded_for_yaml_alone() -> None:

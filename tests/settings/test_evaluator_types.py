@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_toolcall_eval.settings.evaluator_types import BY_ID, EvaluatorType, Foreign, ids_of, referred, type_of
+from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorType, Foreign, ids_of, referred, type_of
 
 
 @pytest.mark.parametrize("kind", BY_ID.values(), ids=BY_ID)

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from otel_toolcall_eval.model.criteria import Reach, Selector
-from otel_toolcall_eval.settings.match_rules import selector_of
-from otel_toolcall_eval.settings.place import Findings
+from otel_toolcall_eval.settings.diagnostics import Diagnostics
+from otel_toolcall_eval.settings.eval_set_file import selector_of
 from tests.settings.loading import said, top
 
 NOBODY: frozenset[str] = frozenset()
 
 
 def select(match: object, inputs: dict[str, Any] | None = None, services: frozenset[str] = NOBODY) -> tuple[Selector, list[str]]:
-    findings = Findings()
+    diagnostics = Diagnostics()
     place = top().shown_as("tokyo").at("match")
-    selector = selector_of(match, inputs or {}, place, findings, services=services, unconditional=Reach.UNNAMED)
-    return selector, said(findings)
+    selector = selector_of(match, inputs or {}, place, diagnostics, services=services, unconditional=Reach.UNNAMED)
+    return selector, said(diagnostics)
 
 
 @pytest.mark.parametrize(

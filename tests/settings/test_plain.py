@@ -4,24 +4,27 @@ from types import MappingProxyType
 
 import pytest
 
-from otel_toolcall_eval.settings import plain
-from otel_toolcall_eval.settings.place import Findings
-from otel_toolcall_eval.settings.plain import to_plain
+from otel_toolcall_eval.settings import document
+from otel_toolcall_eval.settings.diagnostics import Diagnostics
+from otel_toolcall_eval.settings.document import plain_values
 from tests.settings.loading import said, top
 
 
 def test_copy_is_equal_and_shares_nothing_that_can_change() -> None:
     value = {"a": [1, 2.5, "x", None, True], "b": {"c": []}}
-    findings = Findings()
-    copy = to_plain(value, top(), findings)
+    diagnostics = Diagnostics()
+    copy = plain_values(value, top(), diagnostics)
     assert copy == value
-    assert said(findings) == []
+    assert said(diagnostics) == []
     value["a"].append("later")  # type: ignore[attr-defined]
     assert copy != value
 
 
 def test_tuples_and_other_mappings_become_lists_and_objects() -> None:
-    assert to_plain({"a": ("=", 1), "b": MappingProxyType({"c": 1})}, top(), Findings(), from_code=True) == {"a": ["=", 1], "b": {"c": 1}}
+    assert plain_values({"a": ("=", 1), "b": MappingProxyType({"c": 1})}, top(), Diagnostics(), from_code=True) == {
+        "a": ["=", 1],
+        "b": {"c": 1},
+    }
 
 
 @pytest.mark.parametrize(
@@ -35,39 +38,39 @@ def test_tuples_and_other_mappings_become_lists_and_objects() -> None:
     ],
 )
 def test_what_json_can_not_hold_is_refused(value: object, complaint: str) -> None:
-    findings = Findings()
-    to_plain(value, top(), findings)
-    assert said(findings) == [complaint]
+    diagnostics = Diagnostics()
+    plain_values(value, top(), diagnostics)
+    assert said(diagnostics) == [complaint]
 
 
 def test_code_may_use_what_python_literals_can_hold() -> None:
-    findings = Findings()
+    diagnostics = Diagnostics()
     value = {"a": {1: float("inf"), None: 1, False: 2}}
-    assert to_plain(value, top(), findings, from_code=True) == value
-    assert said(findings) == []
+    assert plain_values(value, top(), diagnostics, from_code=True) == value
+    assert said(diagnostics) == []
 
 
 def test_code_may_not_use_tuples_as_keys() -> None:
-    findings = Findings()
-    to_plain({("a", 1): 1}, top(), findings, from_code=True)
-    assert said(findings) == ["""f.yaml: the key "('a', 1)" is not text; put it in quotes"""]
+    diagnostics = Diagnostics()
+    plain_values({("a", 1): 1}, top(), diagnostics, from_code=True)
+    assert said(diagnostics) == ["""f.yaml: the key "('a', 1)" is not text; put it in quotes"""]
 
 
 def test_a_value_that_holds_itself_ends_in_a_complaint() -> None:
     loop: list[object] = []
     loop.append(loop)
-    findings = Findings()
-    to_plain({"a": loop}, top(), findings)
-    (complaint,) = said(findings)
+    diagnostics = Diagnostics()
+    plain_values({"a": loop}, top(), diagnostics)
+    (complaint,) = said(diagnostics)
     assert complaint.endswith("nested more than 100 deep; flatten it, or cut the loop in it")
 
 
 def test_values_that_unfold_without_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain, "MAX_VALUES", 1000)
+    monkeypatch.setattr(document, "MAX_VALUES", 1000)
     value: object = "x"
     for _ in range(40):
         value = [value, value]
-    findings = Findings()
-    assert to_plain(value, top(), findings) is None
-    (complaint,) = said(findings)
+    diagnostics = Diagnostics()
+    assert plain_values(value, top(), diagnostics) is None
+    (complaint,) = said(diagnostics)
     assert complaint.endswith("more than 1,000 values; split them, or use fewer aliases")

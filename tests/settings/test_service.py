@@ -14,11 +14,10 @@ from otel_toolcall_eval.assembly.span_kinds import RootCondition
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
 from otel_toolcall_eval.endpoint import OtlpProtocol
 from otel_toolcall_eval.errors import SettingsError
-from otel_toolcall_eval.settings.environment import SINGLE_VARIABLES
+from otel_toolcall_eval.settings.criteria_file import CriteriaSource
 from otel_toolcall_eval.settings.patterns import compile_pattern
 from otel_toolcall_eval.settings.service import (
-    Address,
-    CriteriaSource,
+    Deployment,
     Emit,
     Export,
     Intake,
@@ -29,26 +28,27 @@ from otel_toolcall_eval.settings.service import (
     Log,
     LogFormat,
     LogLevel,
-    Profile,
     Redact,
     Settings,
     ShownValues,
     Status,
     TlsFiles,
     TokenFile,
-    load_settings,
 )
+from otel_toolcall_eval.settings.service_file import SINGLE_VARIABLES, load_settings
+from otel_toolcall_eval.settings.types import Address
 from tests.settings.loading import setting_complaints, settings, write
 
 SECOND_NS = 1_000_000_000
 MIB = 1024**2
 PREFIX = "OTEL_TOOLCALL_EVAL_"
 PLACE = "sidecar.yaml:1: explain.redact"
+ORIGINS_FIX = "list origins as browsers send them, as in https://app.example.com or http://localhost:3000; * alone is any"
 PATTERNS_FIX = "list regular expressions that RE2 takes, as in ['[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}']"
 
 
 def test_the_sidecars_defaults_are_the_designs() -> None:
-    assert load_settings(None, {}, Profile.SIDECAR) == Settings(
+    assert load_settings(None, {}, Deployment.SIDECAR) == Settings(
         listen=Listen(
             grpc=Listener(address=Address(host="127.0.0.1", port=4317)),
             http=Listener(address=Address(host="127.0.0.1", port=4318)),
@@ -85,14 +85,14 @@ def test_the_sidecars_defaults_are_the_designs() -> None:
 
 
 def test_in_process_less_is_waited_for_and_less_is_held() -> None:
-    found = load_settings(None, {}, Profile.IN_PROCESS)
+    found = load_settings(None, {}, Deployment.IN_PROCESS)
     assert (found.completion.wait_after_root_ns, found.completion.wait_after_root_max_ns) == (0, 30 * SECOND_NS)
     assert (found.buffer.num_traces, found.buffer.limit_bytes) == (10_000, 64 * MIB)
     assert found.shutdown_timeout_ns == 5 * SECOND_NS
 
 
 def test_the_cores_own_defaults_are_the_same() -> None:
-    sidecar, in_process = (load_settings(None, {}, profile) for profile in (Profile.SIDECAR, Profile.IN_PROCESS))
+    sidecar, in_process = (load_settings(None, {}, profile) for profile in (Deployment.SIDECAR, Deployment.IN_PROCESS))
     assert (sidecar.completion, in_process.completion) == (CompletionPolicy(), IN_PROCESS_POLICY)
     assert sidecar.buffer == BufferLimits()
 
@@ -192,7 +192,7 @@ def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
 
 def test_json_and_camel_case_do_as_well(tmp_path: Path) -> None:
     write(tmp_path, {"s.json": {"completion": {"idleTimeout": "1s"}, "limits": {"numTraces": 3}, "listen": {"grpc": "localhost:1"}}})
-    found = load_settings(tmp_path / "s.json", {}, Profile.SIDECAR)
+    found = load_settings(tmp_path / "s.json", {}, Deployment.SIDECAR)
     assert (found.completion.idle_timeout_ns, found.buffer.num_traces, str(found.listen.grpc.address)) == (SECOND_NS, 3, "localhost:1")
 
 
@@ -324,8 +324,8 @@ def test_variables_of_opentelemetry_are_not_ours_to_read() -> None:
 def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
     write(tmp_path, {"s.yaml": "limits: {num_traces: 2}", "t.yaml": "limits: {num_traces: 3}"})
     environ = {f"{PREFIX}CONFIG": str(tmp_path / "s.yaml")}
-    assert load_settings(None, environ, Profile.SIDECAR).buffer.num_traces == 2
-    assert load_settings(tmp_path / "t.yaml", environ, Profile.SIDECAR).buffer.num_traces == 3
+    assert load_settings(None, environ, Deployment.SIDECAR).buffer.num_traces == 2
+    assert load_settings(tmp_path / "t.yaml", environ, Deployment.SIDECAR).buffer.num_traces == 3
 
 
 def test_an_unknown_variable_with_our_prefix_is_warned_about() -> None:
@@ -365,26 +365,26 @@ DURATION = "write a number with a unit, as in 500ms, 10s, 5m or 1h, or a number 
         pytest.param("5", ["sidecar.yaml:1: this is a whole number, not an object; write keys with values"], id="no-object"),
         pytest.param(
             "explain: {redact: {patterns: ['a', 'b(']}}",
-            [f"{PLACE}.patterns: 'b(' can't be used: missing ): b(; {PATTERNS_FIX}"],
+            [f"{PLACE}.patterns[1]: 'b(' can't be used: missing ): b(; {PATTERNS_FIX}"],
             id="pattern",
         ),
         pytest.param(
             "explain: {redact: {patterns: ['a*']}}",
-            [f"{PLACE}.patterns: 'a*' holds for the empty text, thus everywhere; let it ask for one character at least"],
+            [f"{PLACE}.patterns[0]: 'a*' holds for the empty text, thus everywhere; let it ask for one character at least"],
             id="pattern-for-nothing",
         ),
         pytest.param(
             "explain: {redact: {keys: iban, patterns: [5]}}",
             [
-                "sidecar.yaml:1: explain.redact.keys: this is text, not a list; list keys, as in [customer_number, iban]",
-                f"{PLACE}.patterns: this is a whole number, not text; {PATTERNS_FIX}",
+                "sidecar.yaml:1: explain.redact.keys: this is text, not a list; write a list, even for a single entry",
+                f"{PLACE}.patterns[0]: this is a whole number, not text; put it in quotes",
             ],
             id="redacting-what",
         ),
         pytest.param(
             "explain: {redact: {keys: ['--'], key: [a]}}",
             [
-                "sidecar.yaml:1: explain.redact.keys: '--' has neither letters nor digits; list keys, as in [customer_number, iban]",
+                "sidecar.yaml:1: explain.redact.keys[0]: '--' has neither letters nor digits; list keys, as in [customer_number, iban]",
                 "sidecar.yaml:1: explain.redact.key: unknown key 'key'; did you mean 'keys'?",
             ],
             id="key-without-words",
@@ -396,21 +396,21 @@ DURATION = "write a number with a unit, as in 500ms, 10s, 5m or 1h, or a number 
         pytest.param(
             "criteria: ['', 5, {pth: a}, {path: a, services: []}]",
             [
-                "sidecar.yaml:1: criteria[0]: this is empty; write a path, or an object with path and services",
+                "sidecar.yaml:1: criteria[0]: this is empty; write a name",
                 "sidecar.yaml:1: criteria[1]: this is a whole number, not a path; write a path, or an object with path and services",
                 "sidecar.yaml:1: criteria[2].pth: unknown key 'pth'; did you mean 'path'?",
-                "sidecar.yaml:1: criteria[3].services: the list is empty; name at least one, or remove it",
+                "sidecar.yaml:1: criteria[3].services: this is empty; add at least one entry, or remove it",
             ],
             id="entries",
         ),
         pytest.param(
             "completion: {idle_timeout: 5x}\nlimits:\n  num_traces: 0\nexplain: {values: of}\nexport: {otlp: {endpont: x}}\ncriteria: [1]",
             [
-                f"sidecar.yaml:1: completion.idle_timeout: '5x' is not a duration; {DURATION}",
-                "sidecar.yaml:3: limits.num_traces: the number is less than 1; write a whole number from 1",
-                "sidecar.yaml:4: explain.values: 'of' is not known here; did you mean 'off'?",
-                "sidecar.yaml:5: export.otlp.endpont: unknown key 'endpont'; did you mean 'endpoint'?",
                 "sidecar.yaml:6: criteria[0]: this is a whole number, not a path; write a path, or an object with path and services",
+                f"sidecar.yaml:1: completion.idle_timeout: '5x' is not a duration; {DURATION}",
+                "sidecar.yaml:3: limits.num_traces: 0 is not at least 1; write a number of at least 1",
+                "sidecar.yaml:5: export.otlp.endpont: unknown key 'endpont'; did you mean 'endpoint'?",
+                "sidecar.yaml:4: explain.values: 'of' is not known here; did you mean 'off'?",
             ],
             id="everything-at-once",
         ),
@@ -444,14 +444,14 @@ def test_variables_that_can_not_be_used_are_refused_under_their_names() -> None:
         settings(environ=environ)
     assert str(caught.value).splitlines() == [
         "OTEL_TOOLCALL_EVAL_EXPORT_OTLP: export.otlp: 'on' is not known here; write off, or an object with an endpoint",
-        "OTEL_TOOLCALL_EVAL_LIMITS_NUM_TRACES: limits.num_traces: this is text, not a whole number; write a whole number from 1",
+        "OTEL_TOOLCALL_EVAL_LIMITS_NUM_TRACES: limits.num_traces: this is text, not a whole number; write a whole number",
         "OTEL_TOOLCALL_EVAL_LOG_LEVEL: log.level: 'loud' is not known here; use one of debug, error, info, warning",
     ]
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="No such file or directory"):
-        load_settings(tmp_path / "none.yaml", {}, Profile.SIDECAR)
+        load_settings(tmp_path / "none.yaml", {}, Deployment.SIDECAR)
 
 
 OPEN = "can be reached from other machines, without encryption, and nobody is asked who they are"
@@ -532,10 +532,9 @@ def test_an_address_that_others_reach_needs_encryption_and_someone_who_is_asked(
         pytest.param(
             "listen: {http: {cors: {allowed_origins: ['https://a/', b, 5]}}}",
             [
-                (
-                    "sidecar.yaml:1: listen.http.cors.allowed_origins: 'https://a/' is not an origin; "
-                    "list origins as browsers send them, as in https://app.example.com or http://localhost:3000; * alone is any"
-                )
+                f"sidecar.yaml:1: listen.http.cors.allowed_origins[0]: 'https://a/' is not an origin; {ORIGINS_FIX}",
+                f"sidecar.yaml:1: listen.http.cors.allowed_origins[1]: 'b' is not an origin; {ORIGINS_FIX}",
+                "sidecar.yaml:1: listen.http.cors.allowed_origins[2]: this is a whole number, not text; put it in quotes",
             ],
             id="origin-with-a-path",
         ),
@@ -543,7 +542,7 @@ def test_an_address_that_others_reach_needs_encryption_and_someone_who_is_asked(
             "listen: {allowed_hosts: ['a:80']}",
             [
                 (
-                    "sidecar.yaml:1: listen.allowed_hosts: 'a:80' is not a host; "
+                    "sidecar.yaml:1: listen.allowed_hosts[0]: 'a:80' is not a host; "
                     "list names and addresses without scheme and port, as in scores.example.com or ::1; * alone is any"
                 )
             ],
@@ -551,12 +550,7 @@ def test_an_address_that_others_reach_needs_encryption_and_someone_who_is_asked(
         ),
         pytest.param(
             "listen: {allowed_hosts: a}",
-            [
-                (
-                    "sidecar.yaml:1: listen.allowed_hosts: this is text, not a list; "
-                    "list names and addresses without scheme and port, as in scores.example.com or ::1; * alone is any"
-                )
-            ],
+            [("sidecar.yaml:1: listen.allowed_hosts: this is text, not a list; write a list, even for a single entry")],
             id="host-alone",
         ),
         pytest.param(
@@ -607,5 +601,7 @@ def test_no_two_of_three_listeners_share_a_port(tmp_path: Path) -> None:
 def test_without_the_package_for_patterns_the_cure_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
     (told,) = setting_complaints(tmp_path, "explain: {redact: {patterns: [a]}}")
-    assert told.startswith("sidecar.yaml:1: explain.redact.patterns: 'a' can't be used: patterns need the package google-re2, which is not")
+    assert told.startswith(
+        "sidecar.yaml:1: explain.redact.patterns[0]: 'a' can't be used: patterns need the package google-re2, which is not"
+    )
     assert told.endswith("; pip install 'otel-toolcall-eval[patterns]'")

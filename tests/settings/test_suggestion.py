@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_toolcall_eval.settings.suggestion import nearest, quoted, use_one_of
+from otel_toolcall_eval.settings.diagnostics import did_you_mean, quoted, use_one_of
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from otel_toolcall_eval.settings.suggestion import nearest, quoted, use_one_of
     ],
 )
 def test_nearest_word_is_found_if_one_comes_near(word: str, known: tuple[str, ...], expected: str | None) -> None:
-    assert nearest(word, known) == expected
+    assert did_you_mean(word, known) == expected
 
 
 @pytest.mark.parametrize(

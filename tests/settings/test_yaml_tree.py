@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.settings import yaml_tree
-from otel_toolcall_eval.settings.place import Findings
+from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.settings.yaml_tree import parse_yaml
 from tests.settings.loading import said, top
 
@@ -39,16 +39,16 @@ NO_TAG = "a YAML tag is not allowed; remove it, or put text that begins with ! i
     ],
 )
 def test_scalars_follow_the_core_schema(text: str, expected: object) -> None:
-    findings = Findings()
-    value, _ = parse_yaml(text, top(), findings)
-    assert said(findings) == []
+    diagnostics = Diagnostics()
+    value, _ = parse_yaml(text, top(), diagnostics)
+    assert said(diagnostics) == []
     assert value == expected
     if isinstance(value, list):
         assert [type(member) for member in value] == [type(member) for member in expected]  # type: ignore[attr-defined]
 
 
 def test_every_value_knows_its_line() -> None:
-    _, lines = parse_yaml("a:\n  - x\n  - b:\n      1\n    c: 2\n", top(), Findings())
+    _, lines = parse_yaml("a:\n  - x\n  - b:\n      1\n    c: 2\n", top(), Diagnostics())
     assert lines == {(): 1, ("a",): 1, ("a", 0): 2, ("a", 1): 3, ("a", 1, "b"): 3, ("a", 1, "c"): 5}
 
 
@@ -97,9 +97,9 @@ def test_every_value_knows_its_line() -> None:
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, complaint: str) -> None:
-    findings = Findings()
-    parse_yaml(text, top(), findings)
-    assert said(findings) == [complaint]
+    diagnostics = Diagnostics()
+    parse_yaml(text, top(), diagnostics)
+    assert said(diagnostics) == [complaint]
 
 
 @pytest.mark.parametrize(
@@ -114,17 +114,17 @@ def test_what_is_wrong_is_told_with_its_line(text: str, complaint: str) -> None:
     ],
 )
 def test_nesting_without_end_is_refused(text: str) -> None:
-    findings = Findings()
-    parse_yaml(text, top(), findings)
-    assert said(findings)
+    diagnostics = Diagnostics()
+    parse_yaml(text, top(), diagnostics)
+    assert said(diagnostics)
 
 
 def test_aliases_that_unfold_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_tree, "MAX_VALUES", 10_000)
     bomb = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
-    findings = Findings()
-    parse_yaml(bomb, top(), findings)
-    (complaint,) = said(findings)
+    diagnostics = Diagnostics()
+    parse_yaml(bomb, top(), diagnostics)
+    (complaint,) = said(diagnostics)
     assert complaint.endswith("more than 10,000 values; split the file, or use fewer aliases")
 
 
@@ -142,14 +142,14 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_json_reads_the_same_as_yaml(value: object) -> None:
     text = json.dumps(value, ensure_ascii=True)
-    findings = Findings()
-    read, _ = parse_yaml(text, top(), findings)
-    assert said(findings) == []
+    diagnostics = Diagnostics()
+    read, _ = parse_yaml(text, top(), diagnostics)
+    assert said(diagnostics) == []
     assert read == value
 
 
 @given(st.text(alphabet="ab:-[]{}&*!|>'\"#%? \n\t,01~<=@`"))
 def test_any_text_is_read_or_complained_about(text: str) -> None:
-    findings = Findings()
-    parse_yaml(text, top(), findings)
-    assert all(complaint.startswith("f.yaml") for complaint in said(findings))
+    diagnostics = Diagnostics()
+    parse_yaml(text, top(), diagnostics)
+    assert all(complaint.startswith("f.yaml") for complaint in said(diagnostics))

@@ -1,7 +1,8 @@
-"""Where in a file, or in a mapping handed over in code, something stands; and what was found wrong there."""
+"""Where in a file, or in a mapping handed over in code, something stands; what is wrong there; and what was probably meant."""
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from otel_toolcall_eval.errors import Problem, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
 
 Step: TypeAlias = "str | int"
 
@@ -35,7 +37,7 @@ class Spelling(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourceLocation:
     """A place in a document.
 
     Attributes:
@@ -51,10 +53,10 @@ class Place:
     shown: tuple[Step, ...] = ()
     spelling: Spelling = Spelling.SNAKE
 
-    def at(self, *steps: Step) -> Place:
+    def at(self, *steps: Step) -> SourceLocation:
         """Return the place that lies these steps further in."""
         # Not by dataclasses.replace, which takes five times as long: this is called for every value of a file.
-        return Place(
+        return SourceLocation(
             origin=self.origin,
             lines=self.lines,
             path=(*self.path, *steps),
@@ -62,7 +64,7 @@ class Place:
             spelling=self.spelling,
         )
 
-    def shown_as(self, name: str) -> Place:
+    def shown_as(self, name: str) -> SourceLocation:
         """Return the same place under a name of its own."""
         return replace(self, shown=(name,))
 
@@ -92,18 +94,18 @@ class Place:
 
 
 @dataclass(slots=True)
-class Findings:
+class Diagnostics:
     """Everything found while files are read: they are read to the end, so that a user mends all of it at once."""
 
     problems: list[Problem] = field(default_factory=list)
     _warnings: list[Problem] = field(default_factory=list)
     _repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def problem(self, place: Place, what: str, fix: str) -> None:
+    def problem(self, place: SourceLocation, what: str, fix: str) -> None:
         """Add something that makes the input unusable."""
         self.problems.append(Problem(where=str(place), what=what, fix=fix))
 
-    def warn(self, place: Place, what: str, fix: str) -> None:
+    def warn(self, place: SourceLocation, what: str, fix: str) -> None:
         """Add something that the user should know. The same thing in many places of a file is one warning."""
         if not self._repeated[place.origin, what]:
             self._warnings.append(Problem(where=str(place), what=what, fix=fix))
@@ -134,3 +136,31 @@ def _capped(problems: Sequence[Problem]) -> Sequence[Problem]:
         return problems
     more = Problem(where="and", what=f"{rest} more", fix="mend those above first")
     return [*problems[:MAX_REPORTED], more]
+
+
+_QUOTED_CHARACTERS = 60  # a message stays a line, whatever a file holds
+_GUESSED_CHARACTERS = 80  # difflib takes quadratic time; no name of ours comes near
+_LIKENESS = 0.6
+
+
+def quoted(text: str) -> str:
+    """Return the text in quotes, on one line, clipped, control characters escaped."""
+    return repr(text if len(text) <= _QUOTED_CHARACTERS else f"{text[:_QUOTED_CHARACTERS]}...")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that comes closest, or None if none comes close. Case does not matter for closeness."""
+    if len(word) > _GUESSED_CHARACTERS:
+        return None
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=_LIKENESS)
+    return by_lower[found[0]] if found else None
+
+
+def use_one_of(word: str, known: Iterable[str]) -> str:
+    """Return the cure for an unknown word: the one that was probably meant, else all of them."""
+    choices = sorted(known)
+    guess = did_you_mean(word, choices)
+    if guess is not None:
+        return f"did you mean {quoted(guess)}?"
+    return f"use one of {', '.join(choices)}" if choices else "remove it"

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from otel_toolcall_eval.errors import CriteriaError
-from otel_toolcall_eval.settings.place import MAX_REPORTED, Findings, Place
+from otel_toolcall_eval.settings.diagnostics import MAX_REPORTED, Diagnostics, SourceLocation
 from tests.settings.loading import top
 
-WEATHER = Place(origin="weather.yaml", lines={(): 1, ("evaluations", 0): 3, ("evaluations", 0, "id"): 4})
+WEATHER = SourceLocation(origin="weather.yaml", lines={(): 1, ("evaluations", 0): 3, ("evaluations", 0, "id"): 4})
 
 
 @pytest.mark.parametrize(
@@ -22,44 +22,44 @@ WEATHER = Place(origin="weather.yaml", lines={(): 1, ("evaluations", 0): 3, ("ev
             id="keys-of-the-format-are-left-out",
         ),
         pytest.param(top().shown_as("tokyo").at("Count", "toolCallsCount"), "f.yaml: tokyo.Count.toolCallsCount", id="but-not-the-last"),
-        pytest.param(Place(origin="", shown=("Count",)).at("strict"), "Count.strict", id="from-code"),
+        pytest.param(SourceLocation(origin="", shown=("Count",)).at("strict"), "Count.strict", id="from-code"),
     ],
 )
-def test_place_reads_as_file_line_and_path(place: Place, expected: str) -> None:
+def test_place_reads_as_file_line_and_path(place: SourceLocation, expected: str) -> None:
     assert str(place) == expected
 
 
 def test_findings_without_problems_raise_nothing() -> None:
-    findings = Findings()
-    findings.warn(top(), "w", "f")
-    findings.raise_any(CriteriaError)
+    diagnostics = Diagnostics()
+    diagnostics.warn(top(), "w", "f")
+    diagnostics.raise_any(CriteriaError)
 
 
 def test_findings_raise_all_problems_at_once() -> None:
-    findings = Findings()
-    findings.problem(top(), "a", "b")
-    findings.problem(top().at("x"), "c", "d")
+    diagnostics = Diagnostics()
+    diagnostics.problem(top(), "a", "b")
+    diagnostics.problem(top().at("x"), "c", "d")
     with pytest.raises(CriteriaError) as caught:
-        findings.raise_any(CriteriaError)
+        diagnostics.raise_any(CriteriaError)
     assert str(caught.value) == "f.yaml: a; b\nf.yaml: x: c; d"
 
 
 def test_problems_beyond_the_bound_are_counted() -> None:
-    findings = Findings()
+    diagnostics = Diagnostics()
     for number in range(MAX_REPORTED + 7):
-        findings.problem(top().at(number), "a", "b")
+        diagnostics.problem(top().at(number), "a", "b")
     with pytest.raises(CriteriaError) as caught:
-        findings.raise_any(CriteriaError)
+        diagnostics.raise_any(CriteriaError)
     assert len(caught.value.problems) == MAX_REPORTED + 1
     assert str(caught.value.problems[-1]) == "and: 7 more; mend those above first"
 
 
 def test_a_warning_that_comes_up_in_many_places_of_a_file_is_given_once() -> None:
-    findings = Findings()
+    diagnostics = Diagnostics()
     for number in range(3):
-        findings.warn(top().at(number), "the unknown key 'x' is ignored", "remove it")
-    findings.warn(top("g.yaml"), "the unknown key 'x' is ignored", "remove it")
-    assert [str(warning) for warning in findings.warnings] == [
+        diagnostics.warn(top().at(number), "the unknown key 'x' is ignored", "remove it")
+    diagnostics.warn(top("g.yaml"), "the unknown key 'x' is ignored", "remove it")
+    assert [str(warning) for warning in diagnostics.warnings] == [
         "f.yaml: [0]: the unknown key 'x' is ignored (here and in 2 more places); remove it",
         "g.yaml: the unknown key 'x' is ignored; remove it",
     ]

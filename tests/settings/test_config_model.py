@@ -13,45 +13,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from otel_toolcall_eval.settings.criteria_shapes import (
+from otel_toolcall_eval.settings.config_model import ConfigModel, check, member, place_of, spellings
+from otel_toolcall_eval.settings.criteria_models import (
     ArgsConfig,
-    ArgsShape,
+    ArgsModel,
     CountConfig,
-    CountShape,
-    EvalItemShape,
-    EvalSetShape,
-    EvaluatorShape,
-    MatchShape,
+    CountModel,
+    EvalItemModel,
+    EvalSetModel,
+    EvaluatorModel,
+    MatchModel,
     OrderConfig,
-    OrderShape,
+    OrderModel,
     OutputConfig,
-    OutputShape,
+    OutputModel,
 )
-from otel_toolcall_eval.settings.place import Findings, Place, Spelling
-from otel_toolcall_eval.settings.service_shapes import CriteriaEntryShape, OtlpShape, ServiceShape
-from otel_toolcall_eval.settings.shape import Shape, check, member, place_of, spellings
+from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, Spelling
+from otel_toolcall_eval.settings.service_models import CriteriaEntryModel, OtlpModel, ServiceModel
 from tests.settings.loading import said, top
 
-SHAPES: list[type[Shape]] = [
-    *(ArgsConfig, ArgsShape, CountConfig, CountShape, EvalItemShape, EvalSetShape, EvaluatorShape, MatchShape, OrderConfig, OrderShape),
-    *(OutputConfig, OutputShape, CriteriaEntryShape, OtlpShape, ServiceShape),
+MODELS: list[type[ConfigModel]] = [
+    *(ArgsConfig, ArgsModel, CountConfig, CountModel, EvalItemModel, EvalSetModel, EvaluatorModel, MatchModel, OrderConfig, OrderModel),
+    *(OutputConfig, OutputModel, CriteriaEntryModel, OtlpModel, ServiceModel),
 ]
 
 
-class Inner(Shape):
+class Inner(ConfigModel):
     some_name: str
 
 
-class Outer(Shape):
+class Outer(ConfigModel):
     tool_calls: list[Inner] = Field(min_length=1)
     by_name: dict[str, Inner] = Field(default={})
     plain: int = 0
 
 
-def complaints(shape: type[Shape], raw: object, *, tolerant: bool = False, place: Place | None = None) -> list[str]:
-    findings = Findings()
-    assert check(shape, raw, place or top(), findings, tolerant=tolerant) is None
-    return said(findings)
+def complaints(model: type[ConfigModel], raw: object, *, tolerant: bool = False, place: SourceLocation | None = None) -> list[str]:
+    diagnostics = Diagnostics()
+    assert check(model, raw, place or top(), diagnostics, tolerant=tolerant) is None
+    return said(diagnostics)
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,22 @@ def complaints(shape: type[Shape], raw: object, *, tolerant: bool = False, place
     ],
 )
 def test_both_spellings_are_one(raw: object) -> None:
-    findings = Findings()
-    shape = check(Outer, raw, top(), findings)
-    assert shape is not None
-    assert shape.tool_calls[0].some_name == "a"
-    assert (said(findings), findings.warnings) == ([], ())
+    diagnostics = Diagnostics()
+    model = check(Outer, raw, top(), diagnostics)
+    assert model is not None
+    assert model.tool_calls[0].some_name == "a"
+    assert (said(diagnostics), diagnostics.warnings) == ([], ())
 
 
 @pytest.mark.parametrize("tolerant", [True, False])
 def test_of_both_spellings_of_one_key_camel_case_wins_with_a_warning(tolerant: bool) -> None:  # noqa: FBT001 - a table's column
-    findings = Findings()
-    shape = check(Outer, {"toolCalls": [{"some_name": "a"}], "tool_calls": []}, top(), findings, tolerant=tolerant)
-    assert shape is not None
-    assert shape.tool_calls[0].some_name == "a"
-    assert [str(warning) for warning in findings.warnings] == ["f.yaml: tool_calls: 'toolCalls' is given too, and wins; remove one of them"]
+    diagnostics = Diagnostics()
+    model = check(Outer, {"toolCalls": [{"some_name": "a"}], "tool_calls": []}, top(), diagnostics, tolerant=tolerant)
+    assert model is not None
+    assert model.tool_calls[0].some_name == "a"
+    assert [str(warning) for warning in diagnostics.warnings] == [
+        "f.yaml: tool_calls: 'toolCalls' is given too, and wins; remove one of them"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -136,17 +138,19 @@ def test_all_that_is_wrong_is_told_with_the_keys_as_written(raw: object, expecte
 
 
 def test_missing_keys_are_named_in_the_spelling_of_the_file() -> None:
-    assert complaints(Outer, {}, place=Place(origin="f.json", spelling=Spelling.CAMEL)) == ["f.json: 'toolCalls' is missing; add it"]
+    assert complaints(Outer, {}, place=SourceLocation(origin="f.json", spelling=Spelling.CAMEL)) == [
+        "f.json: 'toolCalls' is missing; add it"
+    ]
 
 
 def test_tolerance_leaves_unknown_keys_out_with_a_warning() -> None:
-    findings = Findings()
+    diagnostics = Diagnostics()
     raw = {"toolCalls": [{"someName": "a", "zz": 1}], "plian": 1, "byName": {"k": {"someName": "b", "x": [1]}}}
-    shape = check(Outer, raw, top(), findings, tolerant=True)
-    assert shape is not None
-    assert shape.by_name["k"].some_name == "b"
-    assert said(findings) == []
-    assert [str(warning) for warning in findings.warnings] == [
+    model = check(Outer, raw, top(), diagnostics, tolerant=True)
+    assert model is not None
+    assert model.by_name["k"].some_name == "b"
+    assert said(diagnostics) == []
+    assert [str(warning) for warning in diagnostics.warnings] == [
         "f.yaml: [0]: the unknown key 'zz' is ignored; remove it",
         "f.yaml: byName.k: the unknown key 'x' is ignored; remove it",
         "f.yaml: the unknown key 'plian' is ignored; did you mean 'plain'?",
@@ -166,7 +170,7 @@ def test_tolerance_is_for_keys_alone() -> None:
 
 
 def test_keys_that_are_no_text_are_told() -> None:  # only mappings from code have them
-    assert complaints(CountShape, {"tool_calls_count": {1: ["=", 1]}}) == [
+    assert complaints(CountModel, {"tool_calls_count": {1: ["=", 1]}}) == [
         "f.yaml: [1]: this is a whole number, not text; put it in quotes"
     ]
     assert complaints(Outer, {"tool_calls": [{"some_name": "a"}], 5: 1}) == ["f.yaml: [5]: a key is not text; use text for keys"]
@@ -192,7 +196,7 @@ def test_places_of_members_have_the_spelling_that_was_written() -> None:
 
 def test_names_of_tools_are_no_spellings_of_each_other() -> None:
     raw = {"tool_calls_count": {"getWeather": ["=", 1], "get_weather": ["=>", 1]}}
-    assert complaints(CountShape, raw) == ["f.yaml: get_weather: '=>' is not an operator; use one of = == != > >= < <="]
+    assert complaints(CountModel, raw) == ["f.yaml: get_weather: '=>' is not an operator; use one of = == != > >= < <="]
 
 
 JUNK = st.recursive(
@@ -210,23 +214,23 @@ JUNK = st.recursive(
 
 
 @st.composite
-def shaped_junk(draw: st.DrawFn) -> tuple[type[Shape], dict[str, object]]:
-    """Draw a shape, and an object with its keys, some of them misspelt, and anything for values."""
-    shape = draw(st.sampled_from(SHAPES))
-    keys = sorted(spellings(shape))
+def shaped_junk(draw: st.DrawFn) -> tuple[type[ConfigModel], dict[str, object]]:
+    """Draw a model, and an object with its keys, some of them misspelt, and anything for values."""
+    model = draw(st.sampled_from(MODELS))
+    keys = sorted(spellings(model))
     misspelt = [key[1:] for key in keys] + ["zz"]
-    return shape, draw(st.dictionaries(st.sampled_from(keys + misspelt), JUNK, max_size=4))
+    return model, draw(st.dictionaries(st.sampled_from(keys + misspelt), JUNK, max_size=4))
 
 
 @given(shaped_junk(), st.booleans())
-def test_no_word_of_pydantic_gets_out(drawn: tuple[type[Shape], dict[str, Any]], tolerant: bool) -> None:  # noqa: FBT001 - drawn
-    shape, raw = drawn
+def test_no_word_of_pydantic_gets_out(drawn: tuple[type[ConfigModel], dict[str, Any]], tolerant: bool) -> None:  # noqa: FBT001 - drawn
+    model, raw = drawn
     before = json.dumps(raw)
-    findings = Findings()
-    result = check(shape, raw, top(), findings, tolerant=tolerant)
-    assert (result is None) == bool(findings.problems)
+    diagnostics = Diagnostics()
+    result = check(model, raw, top(), diagnostics, tolerant=tolerant)
+    assert (result is None) == bool(diagnostics.problems)
     assert json.dumps(raw) == before
-    for problem in findings.problems:
+    for problem in diagnostics.problems:
         # "a key is not text" is what an error of an unforeseen kind would turn into, and no key here is anything else.
         assert problem.what != "a key is not text"
         assert "Input should" not in str(problem)
@@ -234,15 +238,15 @@ def test_no_word_of_pydantic_gets_out(drawn: tuple[type[Shape], dict[str, Any]],
 
 
 def test_threads_that_read_first_together_all_read() -> None:
-    class Read(Shape):
+    class Read(ConfigModel):
         some_name: str
-        inner: MatchShape | None = None
+        inner: MatchModel | None = None
 
     start = Barrier(8)
 
     def read(number: int) -> Read | None:
         start.wait()
-        return check(Read, {"someName": str(number), "inner": {"service": "a"}}, top(), Findings())
+        return check(Read, {"someName": str(number), "inner": {"service": "a"}}, top(), Diagnostics())
 
     assert not Read.__pydantic_complete__  # so the threads build it
     interval = sys.getswitchinterval()
