@@ -9,6 +9,7 @@ from otel_toolcall_eval.accounts import AllCounts
 from otel_toolcall_eval.binding import CRITERIA_ATTRIBUTE
 from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo
 from otel_toolcall_eval.emission.events import EventsEmitter
+from otel_toolcall_eval.emission.explain import explain_of
 from otel_toolcall_eval.emission.judged_root import with_verdicts, write_verdicts
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.observing import observe
@@ -20,7 +21,7 @@ from otel_toolcall_eval.sources.span_processor import SpanSource
 from otel_toolcall_eval.sources.watching import WatchedTraces
 from otel_toolcall_eval.sources.wrapped_next import SafeNext, WrappedNext
 from otel_toolcall_eval.suppression import suppressed_instrumentation
-from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline, explain_of
+from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline
 from otel_toolcall_eval.worker import Worker
 
 if TYPE_CHECKING:

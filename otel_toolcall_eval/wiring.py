@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from functools import cache
@@ -13,8 +12,6 @@ from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.assembly.log_store import LogLimits
 from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
-from otel_toolcall_eval.emission.attributes import Explain, ExplainValues
-from otel_toolcall_eval.emission.console import ConsoleEmitter
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.count import CountEvaluator
 from otel_toolcall_eval.evaluators.order import OrderEvaluator
@@ -24,7 +21,6 @@ from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, Order
 from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, load_criteria
 from otel_toolcall_eval.settings.dialect_file import build_extractor
-from otel_toolcall_eval.values.redaction import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,22 +97,3 @@ def build_recorded_pipeline(settings: Settings) -> tuple[Pipeline, tuple[Problem
     loaded = load_criteria(settings.criteria)
     pipeline = build_pipeline(replace(settings, completion=_NEVER_DUE, buffer=_KEEP_EVERYTHING), loaded, logs=KEEP_ALL_LOGS)
     return pipeline, (*settings.warnings, *loaded.warnings)
-
-
-def explain_of(settings: Settings) -> Explain:
-    """Return what explanations show."""
-    redact = settings.redact
-    redactor = Redactor(keys=redact.keys, patterns=redact.patterns, defaults=redact.defaults)
-    return Explain(values=ExplainValues(settings.show_values.value), redactor=redactor)
-
-
-def build_console(form: str, settings: Settings) -> ConsoleEmitter | None:
-    """Return an emitter that writes to standard output as ``text`` or ``json``; None for ``off``."""
-    if form == "off":
-        return None
-    return ConsoleEmitter(_write_line, as_json=form == "json", explain=explain_of(settings))
-
-
-def _write_line(line: str) -> None:
-    sys.stdout.write(line)
-    sys.stdout.flush()

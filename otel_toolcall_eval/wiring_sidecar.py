@@ -13,6 +13,7 @@ from otel_toolcall_eval.accounts import AllCounts
 from otel_toolcall_eval.emission.attributes import explanation
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo, CriteriaReloads
+from otel_toolcall_eval.emission.explain import explain_of
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.emission.process_memory import ProcessMemory
@@ -29,7 +30,7 @@ from otel_toolcall_eval.status.history import History
 from otel_toolcall_eval.status.recent import Recent
 from otel_toolcall_eval.status.site import StatusSite
 from otel_toolcall_eval.status.store import Store
-from otel_toolcall_eval.wiring import build_pipeline, explain_of, own_version
+from otel_toolcall_eval.wiring import build_pipeline, own_version
 from otel_toolcall_eval.wiring_forwarding import build_client, build_forwarder
 from otel_toolcall_eval.wiring_telemetry import build_telemetry
 from otel_toolcall_eval.worker import Worker

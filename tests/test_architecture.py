@@ -1,54 +1,30 @@
-"""Holds the rooms of the package: who may import whom, and what the core may not touch.
+"""Holds the layers of the package: which room may import which, what the core may not touch, and how large and unique things are.
 
-Each rule is a function from a module's path and text to the faults in it, so that every rule is shown to fail on a bad text
-before it is held against the real modules. Only imports and calls that can be read off the text are seen.
+The table of layers is read from ``docs/architecture.md``, so that the page and the rule cannot disagree. Each rule is a function from a
+module's path and text to the faults in it, and is shown to fail on a bad text before it is held against the real modules. Only imports
+and calls that can be read off the text are seen.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 PACKAGE = "otel_toolcall_eval"
 ROOT = Path(__file__).resolve().parent.parent
-MAX_LINES = 500  # a bound alone; what counts is how many files a reader must open for one task
-
-# From the top down. A module imports only from its own room and from lines below it; rooms on one line never import each other.
-LAYERS: tuple[tuple[str, ...], ...] = (
-    ("__init__",),
-    ("__main__",),
-    ("cli",),
-    ("demo",),
-    ("sidecar",),
-    ("auto", "pytest_plugin"),
-    ("environment_variables",),
-    ("expectations",),
-    ("api", "processor"),
-    ("in_process", "registration", "wiring_files", "wiring_sidecar"),
-    ("wiring",),
-    ("receivers", "wiring_forwarding", "wiring_telemetry"),
-    ("status",),
-    ("sources", "settings", "forwarding", "emission", "journal", "process_limits", "zstandard"),
-    ("worker",),
-    ("journaling", "reporting"),
-    ("accounts", "clock", "emitter", "ending", "endpoint", "notices", "pace", "renewed"),
-    ("suppression", "taking", "token_file", "work_queue"),
-    ("work_items",),
-    ("pipeline",),
-    ("wire", "assembly", "extraction", "binding", "evaluators", "judging"),
-    ("values",),
-    ("model",),
-    ("errors",),
-)
-LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
-CORE_FROM = LEVEL["pipeline"]
+PAGE = ROOT / "docs" / "architecture.md"
+MAX_LINES = 500
+"""What counts is how many files a reader must open for one task; beyond this a file holds more than one thing."""
 
 # The standard library as far as it has no clock, thread, socket, file, randomness or log. A list of what is allowed, since a list of
 # what is forbidden would miss the next module; add to it what has none of these.
@@ -63,14 +39,243 @@ PURE_STANDARD_LIBRARY = frozenset({
 PURE_NAMES = frozenset({"sys.getsizeof", "sys.intern", "sys.maxsize"})
 FORBIDDEN_CALLS = frozenset({"__import__", "breakpoint", "compile", "eval", "exec", "input", "open", "print"})
 # Decoding OTLP is what the room is for.
-THIRD_PARTY = {"wire": ("google.protobuf", "google.rpc", "opentelemetry.proto")}
+THIRD_PARTY = {"otlp": ("google.protobuf", "google.rpc", "opentelemetry.proto")}
 
 FORBIDDEN_NAMES = frozenset({"common", "helper", "helpers", "misc", "util", "utils"})
 
 
+def layers_in(page: str) -> tuple[tuple[str, ...], ...]:
+    """Read the rooms of each layer, from the top down, out of the first column of the table below the heading "Layers"."""
+    table = page.partition("\n## Layers\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`[^|]+`) \|", table, re.MULTILINE)
+    return tuple(tuple(re.findall(r"`(\w+)/?(?:\.py)?`", row)) for row in rows)
+
+
+def edges_in(page: str) -> frozenset[str]:
+    """Read which modules of the engine touch threads, clocks and logs: they are listed below the heading "The core"."""
+    section = page.partition("\n## The core\n")[2].partition("\n## ")[0]
+    return frozenset(re.findall(r"`(engine/\w+\.py)`", section))
+
+
+MOVING = {
+    "accounts": "engine/counters",
+    "api": "inprocess/library",
+    "assembly/agent_tree": "engine/buffer/agent_tree",
+    "assembly/clocks": "engine/buffer/clocks",
+    "assembly/completion": "engine/buffer/completion",
+    "assembly/compressing": "engine/buffer/compressing",
+    "assembly/conversations": "engine/buffer/conversations",
+    "assembly/deciding": "engine/buffer/deciding",
+    "assembly/decisions": "engine/buffer/decisions",
+    "assembly/earlier_life": "engine/buffer/earlier_life",
+    "assembly/limits": "engine/buffer/limits",
+    "assembly/log_desk": "engine/buffer/log_desk",
+    "assembly/log_store": "engine/buffer/log_store",
+    "assembly/memory": "engine/buffer/memory",
+    "assembly/open_trace": "engine/buffer/open_trace",
+    "assembly/packing": "engine/buffer/packing",
+    "assembly/settled": "engine/buffer/settled",
+    "assembly/shed": "engine/buffer/shed",
+    "assembly/span_counts": "engine/buffer/span_counts",
+    "assembly/span_kinds": "engine/buffer/span_kinds",
+    "assembly/trace_buffer": "engine/buffer/trace_buffer",
+    "assembly/units": "engine/buffer/units",
+    "assembly/waiting": "engine/buffer/waiting",
+    "auto": "inprocess/instrumentor",
+    "binding": "engine/binding",
+    "clock": "engine/clock",
+    "demo/scenarios": "cli/demo_agent/scenarios",
+    "demo/stations": "cli/demo_agent/stations",
+    "demo/weather_agent": "cli/demo_agent/weather_agent",
+    "emission/aggregator": "exporters/metrics/aggregator",
+    "emission/attributes": "exporters/events/attributes",
+    "emission/batch": "exporters/events/batch",
+    "emission/batched_events": "exporters/events/batched_events",
+    "emission/cells": "exporters/metrics/cells",
+    "emission/collection": "exporters/metrics/collection",
+    "emission/console": "exporters/console",
+    "emission/criteria_counts": "exporters/metrics/criteria_counts",
+    "emission/deadline": "exporters/deadline",
+    "emission/events": "exporters/events/events",
+    "emission/explain": "exporters/explain",
+    "emission/export_plan": "exporters/metrics/export_plan",
+    "emission/forward_names": "exporters/metrics/forward_names",
+    "emission/instrument": "exporters/metrics/instrument",
+    "emission/judged_root": "exporters/events/judged_root",
+    "emission/judged_services": "exporters/metrics/judged_services",
+    "emission/judged_span": "exporters/events/judged_span",
+    "emission/metrics": "exporters/metrics/emitter",
+    "emission/metrics_export": "exporters/metrics/metrics_export",
+    "emission/names": "exporters/names",
+    "emission/observing": "exporters/metrics/observing",
+    "emission/openmetrics": "exporters/metrics/openmetrics",
+    "emission/operation_names": "exporters/metrics/operation_names",
+    "emission/otlp": "exporters/otlp",
+    "emission/process_memory": "exporters/metrics/process_memory",
+    "emission/prometheus_names": "exporters/metrics/prometheus_names",
+    "emission/recording": "exporters/metrics/recording",
+    "emission/telemetry": "exporters/telemetry",
+    "emission/vocabulary": "exporters/vocabulary",
+    "emitter": "engine/emitter",
+    "ending": "engine/shutdown",
+    "endpoint": "settings/endpoint",
+    "environment_variables": "inprocess/environment_variables",
+    "errors": "model/errors",
+    "expectations": "inprocess/expectations",
+    "forwarding/downstream": "exporters/forward/downstream",
+    "forwarding/forward_queue": "exporters/forward/forward_queue",
+    "forwarding/forwarder": "exporters/forward/forwarder",
+    "forwarding/grpc_client": "exporters/forward/grpc_client",
+    "forwarding/http_client": "exporters/forward/http_client",
+    "in_process": "inprocess/build",
+    "journal/compaction": "sidecar/journal/compaction",
+    "journal/entries": "sidecar/journal/entries",
+    "journal/replay": "sidecar/journal/replay",
+    "journal/retention": "sidecar/journal/retention",
+    "journal/sqlite_journal": "sidecar/journal/sqlite_journal",
+    "journal/statements": "sidecar/journal/statements",
+    "journal/store": "sidecar/journal/store",
+    "journal/ticker": "sidecar/journal/ticker",
+    "journal/writer": "sidecar/journal/writer",
+    "journaling": "engine/journaling",
+    "judging": "engine/evaluation",
+    "notices": "engine/operator_log",
+    "pace": "engine/admission",
+    "pipeline": "engine/pipeline",
+    "process_limits": "sidecar/process_limits",
+    "processor": "inprocess/processor",
+    "pytest_plugin/comparisons": "inprocess/pytest_plugin/comparisons",
+    "pytest_plugin/items": "inprocess/pytest_plugin/items",
+    "pytest_plugin/marked": "inprocess/pytest_plugin/marked",
+    "pytest_plugin/plugin": "inprocess/pytest_plugin/plugin",
+    "pytest_plugin/recorder": "inprocess/pytest_plugin/recorder",
+    "pytest_plugin/report": "inprocess/pytest_plugin/report",
+    "pytest_plugin/telling": "inprocess/pytest_plugin/telling",
+    "pytest_plugin/tool_calls": "inprocess/pytest_plugin/tool_calls",
+    "receivers": "sidecar/build_receivers",
+    "registration": "inprocess/registration",
+    "renewed": "settings/reloading_file",
+    "reporting": "engine/reporting",
+    "sidecar": "sidecar/sidecar",
+    "sources/control_http": "sidecar/admin/control",
+    "sources/file_format": "receivers/file/format",
+    "sources/file_stream": "receivers/file/stream",
+    "sources/grpc_calls": "receivers/grpc/calls",
+    "sources/grpc_health": "receivers/grpc/health",
+    "sources/grpc_protection": "receivers/grpc/protection",
+    "sources/http_answers": "receivers/http/answers",
+    "sources/http_body": "receivers/http/body",
+    "sources/http_connection": "receivers/http/connection",
+    "sources/http_cors": "receivers/http/cors",
+    "sources/http_crowd": "receivers/http/crowd",
+    "sources/http_handshakes": "receivers/http/handshakes",
+    "sources/http_hosts": "receivers/http/hosts",
+    "sources/http_listener": "receivers/http/listener",
+    "sources/http_pages": "receivers/http/pages",
+    "sources/http_service": "receivers/http/service",
+    "sources/listening": "receivers/listening",
+    "sources/log_processor": "inprocess/log_processor",
+    "sources/losses": "inprocess/losses",
+    "sources/news_reader": "inprocess/news_reader",
+    "sources/open_spans": "inprocess/open_spans",
+    "sources/otlp_file": "receivers/file/receiver",
+    "sources/otlp_grpc": "receivers/grpc/receiver",
+    "sources/otlp_http": "receivers/http/receiver",
+    "sources/otlp_intake": "receivers/intake",
+    "sources/receipt": "receivers/receipt",
+    "sources/root_keeper": "inprocess/root_keeper",
+    "sources/sdk_spans": "inprocess/sdk_spans",
+    "sources/server_tls": "receivers/tls",
+    "sources/sessions": "receivers/http/sessions",
+    "sources/sink": "receivers/sink",
+    "sources/site_gate": "receivers/http/site_gate",
+    "sources/span_processor": "inprocess/span_processor",
+    "sources/tokens": "receivers/tokens",
+    "sources/watching": "inprocess/watching",
+    "sources/wrapped_next": "inprocess/wrapped_next",
+    "status/condensing": "sidecar/admin/status/condensing",
+    "status/history": "sidecar/admin/status/history",
+    "status/recent": "sidecar/admin/status/recent",
+    "status/rendering": "sidecar/admin/status/rendering",
+    "status/site": "sidecar/admin/status/site",
+    "status/statements": "sidecar/admin/status/statements",
+    "status/store": "sidecar/admin/status/store",
+    "status/waterfall": "sidecar/admin/status/waterfall",
+    "status/words": "sidecar/admin/status/words",
+    "suppression": "exporters/suppression",
+    "taking": "engine/taking",
+    "token_file": "settings/token_file",
+    "values/difference": "model/payload/difference",
+    "values/equality": "model/payload/equality",
+    "values/integers": "model/payload/integers",
+    "values/literal": "model/payload/literal",
+    "values/message_repr": "model/payload/message_repr",
+    "values/printable": "model/payload/printable",
+    "values/redaction": "model/payload/redaction",
+    "values/rendering": "model/payload/rendering",
+    "values/text": "model/payload/text",
+    "values/truncated": "model/payload/truncated",
+    "wire/answers": "otlp/answers",
+    "wire/any_value": "otlp/any_value",
+    "wire/attribute_reader": "otlp/attribute_reader",
+    "wire/decoded": "otlp/decoded",
+    "wire/decoded_logs": "otlp/decoded_logs",
+    "wire/json_blocks": "otlp/json_blocks",
+    "wire/json_fields": "otlp/json_fields",
+    "wire/json_values": "otlp/json_values",
+    "wire/limits": "otlp/limits",
+    "wire/otlp_json": "otlp/otlp_json",
+    "wire/otlp_logs": "otlp/otlp_logs",
+    "wire/otlp_logs_json": "otlp/otlp_logs_json",
+    "wire/otlp_metrics": "otlp/otlp_metrics",
+    "wire/otlp_protobuf": "otlp/otlp_protobuf",
+    "wire/otlp_writing": "otlp/otlp_writing",
+    "wire/replies": "otlp/replies",
+    "wire/schema": "otlp/schema",
+    "wire/services": "otlp/services",
+    "wire/span_factory": "otlp/span_factory",
+    "wire/span_reader": "otlp/span_reader",
+    "wire/transcoding": "otlp/transcoding",
+    "wire/unpacking": "otlp/unpacking",
+    "wire/varint": "otlp/varint",
+    "wiring": "settings/build_pipeline",
+    "wiring_files": "cli/wiring_files",
+    "wiring_forwarding": "sidecar/build_forwarding",
+    "wiring_sidecar": "sidecar/build",
+    "wiring_telemetry": "sidecar/build_telemetry",
+    "work_items": "engine/work_items",
+    "work_queue": "engine/work_queue",
+    "worker": "engine/worker",
+    "zstandard": "sidecar/zstandard",
+}
+"""Where modules stand that have not moved yet, and where they go."""
+
+LAYERS = layers_in(PAGE.read_text(encoding="utf-8"))
+EDGES = edges_in(PAGE.read_text(encoding="utf-8"))
+LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+
+
+def place_of(path: PurePosixPath) -> PurePosixPath:
+    """Return where a module stands once all have moved."""
+    module = str(path).removesuffix(".py")
+    return PurePosixPath(MOVING[module] + ".py") if module in MOVING else path
+
+
+FOLDERS = {old.partition("/")[0]: new.partition("/")[0] for old, new in MOVING.items()}
+
+
 def room_of(path: PurePosixPath) -> str:
     """Return the room that a module of the package stands in; ``path`` is relative to the package."""
-    return path.parts[0].removesuffix(".py")
+    place = place_of(path)
+    return FOLDERS.get(place.parts[0], place.parts[0]) if place == path and len(path.parts) > 1 else place.parts[0].removesuffix(".py")
+
+
+def target_of(rest: list[str]) -> str:
+    """Return the room of an imported module, given by the parts of its name below the package."""
+    for size in range(len(rest), 0, -1):
+        if (found := MOVING.get("/".join(rest[:size]))) is not None:
+            return found.partition("/")[0]
+    return rest[0] if rest and rest[0] in LEVEL else "__init__"
 
 
 def imported_modules(path: PurePosixPath, text: str) -> Iterator[tuple[int, str]]:
@@ -84,21 +289,21 @@ def imported_modules(path: PurePosixPath, text: str) -> Iterator[tuple[int, str]
             above = package[: len(package) - node.level + 1] if node.level else ()
             module = ".".join((*above, *filter(None, [node.module])))
             for alias in node.names:
-                # `from otel_toolcall_eval import wire` names a room, `from otel_toolcall_eval import evaluate` a name of the top level.
+                # `from otel_toolcall_eval import otlp` names a room, `from otel_toolcall_eval import evaluate` a name of the top level.
                 yield node.lineno, f"{module}.{alias.name}"
 
 
 def direction_faults(path: PurePosixPath, text: str) -> list[str]:
-    """Return the imports that go up, or sideways into another room of the same line."""
+    """Return the imports that go up, or sideways into another room of the same layer."""
     room = room_of(path)
     if room not in LEVEL:
-        return [f"{path}: '{room}' is no room; give it a line in LAYERS and in the house style"]
+        return [f"{path}: '{room}' is no room; give it a row in docs/architecture.md"]
     faults = []
     for line, name in imported_modules(path, text):
         top, *rest = name.split(".")
         if top != PACKAGE:
             continue
-        target = rest[0] if rest and rest[0] in LEVEL else "__init__"
+        target = target_of(rest)
         if target != room and LEVEL[target] <= LEVEL[room]:
             way = "sideways" if LEVEL[target] == LEVEL[room] else "upward"
             faults.append(f"{path}:{line}: {room} imports {way} from {target}")
@@ -108,7 +313,7 @@ def direction_faults(path: PurePosixPath, text: str) -> list[str]:
 def purity_faults(path: PurePosixPath, text: str) -> list[str]:
     """Return what core code imports or calls and may not: clocks, threads, sockets, files, randomness, logs, third parties."""
     room = room_of(path)
-    if LEVEL.get(room, 0) < CORE_FROM:
+    if LEVEL.get(room, 0) < LEVEL["engine"] or str(place_of(path)) in EDGES:
         return []
     faults = []
     for line, name in imported_modules(path, text):
@@ -127,8 +332,20 @@ def purity_faults(path: PurePosixPath, text: str) -> list[str]:
     return faults
 
 
+def edge_faults(path: PurePosixPath, text: str) -> list[str]:
+    """Return the imports by which the pure part of the core would reach a thread or a clock after all."""
+    if LEVEL.get(room_of(path), 0) < LEVEL["engine"] or str(place_of(path)) in EDGES:
+        return []
+    edges = {edge.removesuffix(".py").replace("/", ".") for edge in EDGES}
+    return [
+        f"{path}:{line}: the core imports the edge {name}"
+        for line, name in imported_modules(path, text)
+        if any(name.removeprefix(f"{PACKAGE}.").startswith(f"{edge}.") or name == f"{PACKAGE}.{edge}" for edge in edges)
+    ]
+
+
 def size_faults(path: PurePosixPath, text: str) -> list[str]:
-    """Return a fault if the file has more than ``MAX_LINES`` lines."""
+    """Return a fault if the file is too long."""
     lines = len(text.splitlines())
     return [f"{path}: {lines} lines, at most {MAX_LINES}; split it along what it knows"] if lines > MAX_LINES else []
 
@@ -140,50 +357,95 @@ def name_faults(path: PurePosixPath, _text: str) -> list[str]:
 
 
 def docstring_faults(path: PurePosixPath, text: str) -> list[str]:
-    """Return a fault if a room does not say what comes in, what goes out, and what it may not do."""
+    """Return a fault if a room does not say what comes in, what goes out, and what it may not do; a folder inside it, what it is."""
     if path.name != "__init__.py" or len(path.parts) == 1:
         return []
     docstring = ast.get_docstring(ast.parse(text)) or ""
-    missing = [word for word in ("In:", "Out:", "May not:") if word not in docstring]
-    return [f"{path}: the docstring lacks '{word}'" for word in missing]
+    wanted = ("In:", "Out:", "May not:") if len(path.parts) == 2 else ("",)
+    missing = [word for word in wanted if word not in docstring or not docstring]
+    return [f"{path}: the docstring lacks '{word}'" if word else f"{path}: there is no docstring" for word in missing]
 
 
-RULES = [direction_faults, purity_faults, size_faults, name_faults, docstring_faults]
+RULES = [direction_faults, purity_faults, edge_faults, size_faults, name_faults, docstring_faults]
+
+
+def modules() -> Iterator[tuple[PurePosixPath, str]]:
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        yield PurePosixPath(path.relative_to(ROOT / PACKAGE)), path.read_text(encoding="utf-8")
+
+
+def classes_by_name(sources: Mapping[PurePosixPath, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for path, text in sources.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(f"{path}:{node.lineno}")
+    return found
+
+
+def dotted(path: PurePosixPath) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join((PACKAGE, *(parts[:-1] if parts[-1] == "__init__" else parts)))
+
+
+def imports_by_module(sources: Mapping[PurePosixPath, str]) -> dict[str, set[str]]:
+    names = {dotted(path) for path in sources}
+    found: dict[str, set[str]] = {}
+    for path, text in sources.items():
+        targets = set()
+        for _, name in imported_modules(path, text):
+            owner = name if name in names else name.rpartition(".")[0]
+            if owner in names and owner != dotted(path):
+                targets.add(owner)
+        found[dotted(path)] = targets
+    return found
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_every_module_keeps_the_rule(rule: Callable[[PurePosixPath, str], list[str]]) -> None:
-    modules = sorted((ROOT / PACKAGE).rglob("*.py"))
-    assert len(modules) > 1
-    faults = [
-        fault for module in modules for fault in rule(PurePosixPath(module.relative_to(ROOT / PACKAGE)), module.read_text(encoding="utf-8"))
-    ]
+    faults = [fault for path, text in modules() for fault in rule(path, text)]
     assert not faults, "\n".join(faults)
 
 
-def test_every_room_exists() -> None:
+def test_the_page_names_every_room_and_no_other() -> None:
     found = {path.stem for path in (ROOT / PACKAGE).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert found == set(LEVEL)
+    found -= {module.partition("/")[0] for module in MOVING}
+    assert found <= set(LEVEL)
+
+
+def test_a_class_name_that_stands_twice_is_seen() -> None:
+    sources = {PurePosixPath("model/a.py"): "class Span: ...", PurePosixPath("otlp/b.py"): "def f():\n    class Span: ..."}
+    assert classes_by_name(sources) == {"Span": ["model/a.py:1", "otlp/b.py:2"]}
+
+
+def test_a_circle_of_imports_is_seen() -> None:
+    sources = {
+        PurePosixPath("model/a.py"): f"from {PACKAGE}.model.b import B",
+        PurePosixPath("model/b.py"): f"def f():\n    from {PACKAGE}.model import a",
+    }
+    with pytest.raises(CycleError):
+        TopologicalSorter(imports_by_module(sources)).prepare()
 
 
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        pytest.param("model/score.py", "from otel_toolcall_eval.values.text import read_text", id="upward"),
-        pytest.param("errors.py", "import otel_toolcall_eval.model.trace", id="upward-plain-import"),
-        pytest.param("model/score.py", "from otel_toolcall_eval import values", id="upward-from-the-package"),
-        pytest.param("worker.py", "from otel_toolcall_eval import ToolCallCountEvaluator", id="upward-to-the-public-names"),
-        pytest.param("model/score.py", "def f():\n    from otel_toolcall_eval.worker import Worker", id="upward-inside-a-function"),
+        pytest.param("model/score.py", "from otel_toolcall_eval.otlp.varint import varint", id="upward"),
+        pytest.param("model/errors.py", "import otel_toolcall_eval.otlp.varint", id="upward-plain-import"),
+        pytest.param("model/score.py", "from otel_toolcall_eval import otlp", id="upward-from-the-package"),
+        pytest.param("engine/worker.py", "from otel_toolcall_eval import ToolCallCountEvaluator", id="upward-to-the-public-names"),
+        pytest.param("model/score.py", "def f():\n    from otel_toolcall_eval.engine.worker import Worker", id="upward-inside-a-function"),
         pytest.param(
-            "binding.py",
-            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from otel_toolcall_eval.pipeline import Pipeline",
+            "evaluators/args.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from otel_toolcall_eval.engine.pipeline import Pipeline",
             id="upward-for-types-only",
         ),
         pytest.param("evaluators/args.py", "from otel_toolcall_eval.extraction import dialect", id="sideways-in-the-core"),
-        pytest.param("emission/events.py", "import otel_toolcall_eval.settings.service", id="sideways-at-the-edge"),
-        pytest.param("wire/otlp_json.py", "from ..assembly import trace_buffer", id="sideways-relative"),
-        pytest.param("wire/deep/otlp_json.py", "from ...pipeline import Pipeline", id="upward-relative-from-a-nested-module"),
-        pytest.param("wire/__init__.py", "from ..assembly import trace_buffer", id="sideways-relative-from-a-room"),
+        pytest.param("exporters/events/x.py", "import otel_toolcall_eval.receivers.intake", id="sideways-at-the-edge"),
+        pytest.param("sidecar/build.py", "import otel_toolcall_eval.inprocess.build", id="sideways-at-the-top"),
+        pytest.param("otlp/json.py", "from ..extraction import dialect", id="sideways-relative"),
+        pytest.param("otlp/deep/json.py", "from ...engine.pipeline import Pipeline", id="upward-relative-from-a-nested-module"),
+        pytest.param("otlp/__init__.py", "from ..extraction import dialect", id="sideways-relative-from-a-room"),
         pytest.param("gadgets/thing.py", "", id="a-room-that-is-not-in-the-table"),
     ],
 )
@@ -196,9 +458,9 @@ def test_an_import_in_the_wrong_direction_is_a_fault(path: str, text: str) -> No
     [
         pytest.param("evaluators/args.py", "from otel_toolcall_eval.evaluators.matching import match", id="own-room"),
         pytest.param("evaluators/args.py", "from .matching import match", id="own-room-relative"),
-        pytest.param("pipeline.py", "from otel_toolcall_eval import binding, errors", id="downward-from-the-package"),
-        pytest.param("sidecar.py", "import otel_toolcall_eval.wiring", id="downward"),
-        pytest.param("worker.py", "import otel_toolcall_eval_plugin.wiring", id="another-package-of-a-similar-name"),
+        pytest.param("engine/pipeline.py", "from otel_toolcall_eval import extraction, model", id="downward-from-the-package"),
+        pytest.param("sidecar/build.py", "import otel_toolcall_eval.settings.service", id="downward"),
+        pytest.param("engine/worker.py", "import otel_toolcall_eval_plugin.wiring", id="another-package-of-a-similar-name"),
     ],
 )
 def test_an_import_in_the_right_direction_is_none(path: str, text: str) -> None:
@@ -230,7 +492,9 @@ def test_an_import_in_the_right_direction_is_none(path: str, text: str) -> None:
         pytest.param("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import logging", id="for-types-only"),
     ],
 )
-@pytest.mark.parametrize("path", ["pipeline.py", "wire/otlp_json.py", "assembly/trace_buffer.py", "values/text.py", "errors.py"])
+@pytest.mark.parametrize(
+    "path", ["engine/pipeline.py", "otlp/protobuf.py", "engine/buffer/trace_buffer.py", "model/payload/text.py", "model/errors.py"]
+)
 def test_what_the_core_may_not_touch_is_a_fault(path: str, text: str) -> None:
     assert len(purity_faults(PurePosixPath(path), text)) == 1
 
@@ -238,11 +502,11 @@ def test_what_the_core_may_not_touch_is_a_fault(path: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        pytest.param("worker.py", "import threading, time, logging", id="the-worker-owns-thread-and-clock"),
+        pytest.param("engine/worker.py", "import threading, time, logging", id="the-worker-owns-thread-and-clock"),
         pytest.param("settings/service.py", "import pydantic\nopen('x')", id="an-edge-opens-files"),
-        pytest.param("wire/otlp_protobuf.py", "from google.protobuf import descriptor_pb2", id="wire-has-protobuf"),
-        pytest.param("wire/otlp_protobuf.py", "from opentelemetry.proto.trace.v1 import trace_pb2", id="wire-has-the-otlp-messages"),
-        pytest.param("wire/otlp_json.py", "from sys import getsizeof", id="a-name-of-a-module-that-has-more"),
+        pytest.param("otlp/protobuf.py", "from google.protobuf import descriptor_pb2", id="otlp-has-protobuf"),
+        pytest.param("otlp/protobuf.py", "from opentelemetry.proto.trace.v1 import trace_pb2", id="otlp-has-the-otlp-messages"),
+        pytest.param("otlp/json.py", "from sys import getsizeof", id="a-name-of-a-module-that-has-more"),
         pytest.param("evaluators/args.py", "import re\nre.compile('a')", id="a-method-of-a-forbidden-name"),
     ],
 )
@@ -250,20 +514,33 @@ def test_what_a_room_may_touch_is_none(path: str, text: str) -> None:
     assert purity_faults(PurePosixPath(path), text) == []
 
 
-@pytest.mark.parametrize("path", ["extraction/tool_calls.py", "pipeline.py"])
-def test_only_the_wire_room_has_protobuf(path: str) -> None:
+@pytest.mark.parametrize("path", ["extraction/tool_calls.py", "engine/pipeline.py"])
+def test_only_otlp_has_protobuf(path: str) -> None:
     assert len(purity_faults(PurePosixPath(path), "from google.protobuf import descriptor_pb2")) == 1
-
-
-@pytest.mark.parametrize(("lines", "faults"), [pytest.param(MAX_LINES, 0, id="limit"), pytest.param(MAX_LINES + 1, 1, id="one-more")])
-def test_a_file_over_the_line_limit_is_a_fault(lines: int, faults: int) -> None:
-    assert len(size_faults(PurePosixPath("worker.py"), "x = 1\n" * lines)) == faults
 
 
 @pytest.mark.parametrize(
     ("path", "faults"),
     [
-        pytest.param("wire/utils.py", 1, id="module"),
+        pytest.param("engine/pipeline.py", 1, id="the-core"),
+        pytest.param("engine/buffer/memory.py", 1, id="a-folder-of-the-core"),
+        pytest.param("engine/work_queue.py", 0, id="another-edge"),
+        pytest.param("exporters/console.py", 0, id="a-room-above"),
+    ],
+)
+def test_the_core_that_imports_an_edge_is_a_fault(path: str, faults: int) -> None:
+    assert len(edge_faults(PurePosixPath(path), "from otel_toolcall_eval.engine.worker import Worker")) == faults
+
+
+@pytest.mark.parametrize(("lines", "faults"), [pytest.param(MAX_LINES, 0, id="limit"), pytest.param(MAX_LINES + 1, 1, id="one-more")])
+def test_a_file_over_the_line_limit_is_a_fault(lines: int, faults: int) -> None:
+    assert len(size_faults(PurePosixPath("engine/worker.py"), "x = 1\n" * lines)) == faults
+
+
+@pytest.mark.parametrize(
+    ("path", "faults"),
+    [
+        pytest.param("otlp/utils.py", 1, id="module"),
         pytest.param("common/__init__.py", 1, id="folder"),
         pytest.param("evaluators/matching.py", 0, id="named-after-what-it-does"),
     ],
@@ -275,19 +552,18 @@ def test_a_name_that_says_nothing_is_a_fault(path: str, faults: int) -> None:
 @pytest.mark.parametrize(
     ("path", "text", "faults"),
     [
-        pytest.param("wire/__init__.py", '"""OTLP.\n\nIn: bytes. Out: spans. May not: open anything.\n"""', 0, id="complete"),
-        pytest.param("wire/__init__.py", '"""OTLP.\n\nIn: bytes. Out: spans.\n"""', 1, id="incomplete"),
-        pytest.param("wire/__init__.py", "", 3, id="none"),
+        pytest.param("otlp/__init__.py", '"""OTLP.\n\nIn: bytes. Out: spans. May not: open anything.\n"""', 0, id="complete"),
+        pytest.param("otlp/__init__.py", '"""OTLP.\n\nIn: bytes. Out: spans.\n"""', 1, id="incomplete"),
+        pytest.param("otlp/__init__.py", "", 3, id="none"),
+        pytest.param("receivers/grpc/__init__.py", '"""OTLP over gRPC."""', 0, id="a-folder-in-a-room"),
+        pytest.param("receivers/grpc/__init__.py", "", 1, id="a-folder-in-a-room-that-says-nothing"),
         pytest.param("__init__.py", "", 0, id="the-package-itself-is-no-room"),
     ],
 )
-def test_a_room_without_its_three_lines_is_a_fault(path: str, text: str, faults: int) -> None:
+def test_a_room_that_does_not_say_what_it_is_for_is_a_fault(path: str, text: str, faults: int) -> None:
     assert len(docstring_faults(PurePosixPath(path), text)) == faults
 
 
 def test_nothing_holds_a_lock_that_a_fork_would_find_held() -> None:
-    # Until Python 3.12 a cached property has one lock for all instances; in the child its holder, the judging thread, is not there.
-    modules = (ROOT / PACKAGE).rglob("*.py")
-    assert [
-        module.name for module in modules if "cached_property" in module.read_text(encoding="utf-8").replace("No cached_property", "")
-    ] == []
+    # Until Python 3.12 a cached property has one lock for all instances; in the child its holder, the evaluating thread, is not there.
+    assert [str(path) for path, text in modules() if "cached_property" in text.replace("No cached_property", "")] == []

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.emission.explain import build_console
 from otel_toolcall_eval.endpoint import without_credentials
 from otel_toolcall_eval.errors import Problem, SettingsError
 from otel_toolcall_eval.process_limits import (
@@ -23,7 +24,7 @@ from otel_toolcall_eval.process_limits import (
 from otel_toolcall_eval.settings.service import Deployment, LogFormat
 from otel_toolcall_eval.settings.service_file import PREFIX, load_settings
 from otel_toolcall_eval.sidecar import Sidecar, load_parts
-from otel_toolcall_eval.wiring import build_console, own_version, with_criteria
+from otel_toolcall_eval.wiring import own_version, with_criteria
 
 if TYPE_CHECKING:
     import argparse
