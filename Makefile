@@ -23,7 +23,7 @@ ONLY ?=
 TESTS ?= tests/pytest_plugin \
   $(patsubst %,tests/emission/test_%.py,emitters events exemplars metrics_export otlp root_keeper telemetry) \
   $(patsubst %,tests/forwarding/test_%.py,clients client_tls) \
-  $(patsubst %,tests/settings/test_%.py,schema service yaml_tree) \
+  $(patsubst %,tests/settings/test_%.py,config_model schema service types types_of_settings yaml_tree) \
   $(patsubst %,tests/sources/test_%.py,grpc_calls otlp_grpc otlp_http span_processor tls) \
   $(patsubst %,tests/status/test_%.py,site) \
   $(patsubst %,tests/wire/test_%.py,answers otlp_protobuf schema) \
