@@ -49,7 +49,7 @@ def test_label_follows_score_and_threshold(lowest: float, highest: float, thresh
         pytest.param(0.5, 0.4, 1.0, id="outside-its-own-range"),
     ],
 )
-def test_c15_what_is_no_score_can_not_be_built_and_counts_as_a_failure(lowest: float, value: float, highest: float) -> None:
+def test_c15_what_is_no_score_counts_as_a_failure(lowest: float, value: float, highest: float) -> None:
     class Wrong:
         def evaluate(self, criteria: Criteria, log: CallLog) -> Score:  # noqa: ARG002 - the protocol's signature
             return Score(value=value, lowest=lowest, highest=highest, justification=PlainJustification())
