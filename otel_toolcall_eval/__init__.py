@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         ToolCallOutputEvaluator,
         evaluate,
     )
-    from otel_toolcall_eval.errors import CriteriaError, ExpectationError, ExpectationTimeoutError, SettingsError, ToolCallEvalError
     from otel_toolcall_eval.expectations import Expectation, expect_tool_calls
+    from otel_toolcall_eval.model.errors import CriteriaError, ExpectationError, ExpectationTimeoutError, SettingsError, ToolCallEvalError
     from otel_toolcall_eval.model.score import Label
     from otel_toolcall_eval.processor import ToolCallEvalSpanProcessor
     from otel_toolcall_eval.pytest_plugin.tool_calls import ToolCalls

@@ -8,7 +8,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.parser import PROGRAM, run
-from otel_toolcall_eval.errors import ToolCallEvalError
+from otel_toolcall_eval.model.errors import ToolCallEvalError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

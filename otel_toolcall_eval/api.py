@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.model.criteria import Check
+    from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.model.score import Justification, Label
     from otel_toolcall_eval.model.tool_call import Extraction
     from otel_toolcall_eval.model.trace import Doubt, Projection, Span

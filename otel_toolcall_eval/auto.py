@@ -88,7 +88,7 @@ class ToolCallEvalInstrumentor:
         try:
             self._instrument(options)
         except Exception as error:  # whatever is wrong with us, the application has to start
-            from otel_toolcall_eval.errors import ToolCallEvalError  # noqa: PLC0415 - whoever names no criteria does not pay for it
+            from otel_toolcall_eval.model.errors import ToolCallEvalError  # noqa: PLC0415 - whoever names no criteria does not pay for it
 
             if isinstance(error, ToolCallEvalError):
                 _logger.error("tool calls are not judged, the application runs on: %s", error)  # noqa: TRY400 - place and cure say it all

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from otel_toolcall_eval.model.bound import NOTHING_BOUND, Bound
 from otel_toolcall_eval.model.criteria import Reach
+from otel_toolcall_eval.model.payload.equality import identity
+from otel_toolcall_eval.model.payload.text import UnreadableTextError, read_text
 from otel_toolcall_eval.model.trace import Projection
-from otel_toolcall_eval.values.equality import identity
-from otel_toolcall_eval.values.text import UnreadableTextError, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

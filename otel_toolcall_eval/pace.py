@@ -15,7 +15,7 @@ from collections import Counter
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.model.errors import OverloadedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

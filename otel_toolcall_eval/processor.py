@@ -12,8 +12,8 @@ from opentelemetry import _logs, metrics, trace
 from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_toolcall_eval.emission.deadline import Attempt, Flusher
-from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.in_process import build_in_process
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.registration import Registration
 from otel_toolcall_eval.settings.criteria_check import read_criteria
 from otel_toolcall_eval.settings.criteria_file import load_criteria

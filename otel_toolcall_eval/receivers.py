@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.model.bound import Bound
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.sources.control_http import ControlListener
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver
@@ -16,7 +16,7 @@ from otel_toolcall_eval.sources.tokens import Tokens
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.errors import Problem
+    from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.settings.service import Listen, Listener, Settings, TlsFiles, TokenFile
     from otel_toolcall_eval.sources.http_pages import PageSource, Site
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake

@@ -12,7 +12,7 @@ import logging
 import stat
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from otel_toolcall_eval.errors import Problem, SettingsError
+from otel_toolcall_eval.model.errors import Problem, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import SettingsError, ToolCallEvalError
+from otel_toolcall_eval.model.errors import SettingsError, ToolCallEvalError
 from otel_toolcall_eval.settings.criteria_file import files_of
 from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.wiring import SECOND_NS

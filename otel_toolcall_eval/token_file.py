@@ -6,7 +6,7 @@ whoever shows one shows the first: so the same file serves both ends, and a new 
 
 from __future__ import annotations
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 
 MAX_TOKENS = 100
 MAX_CHARACTERS = 4096

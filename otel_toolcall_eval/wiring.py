@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.judging import Evaluators
+    from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.settings.service import Settings
 
 SECOND_NS = 1_000_000_000

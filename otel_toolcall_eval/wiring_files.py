@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import Problem, SettingsError
+from otel_toolcall_eval.model.errors import Problem, SettingsError
 from otel_toolcall_eval.wiring import own_version
 from otel_toolcall_eval.wiring_forwarding import build_client
 

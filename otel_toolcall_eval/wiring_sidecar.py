@@ -17,9 +17,9 @@ from otel_toolcall_eval.emission.explain import explain_of
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.emission.process_memory import ProcessMemory
-from otel_toolcall_eval.errors import CriteriaError
 from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
 from otel_toolcall_eval.journal.store import Sync
+from otel_toolcall_eval.model.errors import CriteriaError
 from otel_toolcall_eval.pace import Brake
 from otel_toolcall_eval.receivers import build_receivers
 from otel_toolcall_eval.settings.criteria_file import load_criteria

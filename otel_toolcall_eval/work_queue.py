@@ -9,7 +9,7 @@ import threading
 from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.model.errors import OverloadedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.accounts import counts_of
 from otel_toolcall_eval.clock import MonotonicClock
 from otel_toolcall_eval.ending import Ending
-from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.journaling import NoJournal
+from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.notices import Notices
 from otel_toolcall_eval.pace import Brake, Pace
 from otel_toolcall_eval.reporting import Reporter

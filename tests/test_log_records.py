@@ -16,7 +16,6 @@ from opentelemetry.sdk.trace import TracerProvider
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from otel_toolcall_eval.__main__ import main
 from otel_toolcall_eval.assembly.log_desk import LogDesk
-from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.criteria import (
     ArgsCriteria,
@@ -26,6 +25,7 @@ from otel_toolcall_eval.model.criteria import (
     Reach,
     Selector,
 )
+from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Projection, Trigger

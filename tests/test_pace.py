@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.pace import BESIDES, FREE_SECONDS, MOST_SECONDS, Brake, Pace
 
 if TYPE_CHECKING:

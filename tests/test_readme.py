@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_toolcall_eval.model.payload.redaction import Redactor
 from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
-from otel_toolcall_eval.values.redaction import Redactor
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:

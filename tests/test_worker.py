@@ -12,10 +12,10 @@ import pytest
 from otel_toolcall_eval.assembly.completion import CompletionPolicy
 from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.shed import Shed
-from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.journaling import NoJournal
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Trigger
 from otel_toolcall_eval.pace import Brake
 from otel_toolcall_eval.pipeline import Pipeline

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.cli.explained import explained_json, explained_table
 from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
 from otel_toolcall_eval.cli.recorded import load, read_spans
-from otel_toolcall_eval.errors import Problem
 from otel_toolcall_eval.extraction.explaining import explain
+from otel_toolcall_eval.model.errors import Problem
 from otel_toolcall_eval.model.tool_call import ContentState
 from otel_toolcall_eval.settings.dialect_file import build_extractor
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
-from otel_toolcall_eval.errors import ToolCallEvalError
+from otel_toolcall_eval.model.errors import ToolCallEvalError
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, files_of, load_criteria
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, did_you_mean
 from otel_toolcall_eval.settings.dialect_file import build_extractor
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.model.criteria import CriteriaSet
+    from otel_toolcall_eval.model.errors import Problem
 
 
 _SETTINGS_KEYS = frozenset(ServiceModel.model_fields)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.cli.output import console, print_json, text
 from otel_toolcall_eval.cli.parser import PROGRAM
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, SCENARIOS, SERVICE_NAME
-from otel_toolcall_eval.errors import ToolCallEvalError
+from otel_toolcall_eval.model.errors import ToolCallEvalError
 
 if TYPE_CHECKING:
     import argparse

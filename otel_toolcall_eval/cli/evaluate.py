@@ -12,8 +12,8 @@ from otel_toolcall_eval.cli.output import console, counted, json_ready, remark, 
 from otel_toolcall_eval.cli.recorded import criteria_sources, load, read_pipeline
 from otel_toolcall_eval.emission.attributes import ExplainValues
 from otel_toolcall_eval.emission.explain import explain_of
-from otel_toolcall_eval.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.criteria import Reach
+from otel_toolcall_eval.model.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import Problem, SettingsError
-from otel_toolcall_eval.values.printable import printable
+from otel_toolcall_eval.model.errors import Problem, SettingsError
+from otel_toolcall_eval.model.payload.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

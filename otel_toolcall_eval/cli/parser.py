@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, NoReturn
 
 from otel_toolcall_eval.cli.output import console
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.process_limits import without_collector
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from otel_toolcall_eval.wiring import KEEP_ALL_LOGS, build_recorded_pipeline, wi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.extraction.extractor import Extractor
+    from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.model.trace import Projection, Span
     from otel_toolcall_eval.pipeline import Pipeline
     from otel_toolcall_eval.settings.service import Settings

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.emission.explain import build_console
 from otel_toolcall_eval.endpoint import without_credentials
-from otel_toolcall_eval.errors import Problem, SettingsError
+from otel_toolcall_eval.model.errors import Problem, SettingsError
 from otel_toolcall_eval.process_limits import (
     collect_garbage_seldom,
     keep_what_is_loaded,

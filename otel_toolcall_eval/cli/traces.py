@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from otel_toolcall_eval.cli.output import console, print_json
 from otel_toolcall_eval.cli.sidecar_client import MISDIRECTED, OK, UNAUTHORIZED, ask, target_of
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 
 if TYPE_CHECKING:
     import argparse

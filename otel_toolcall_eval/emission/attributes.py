@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.model.payload.redaction import Redactor
 from otel_toolcall_eval.model.score import Label
-from otel_toolcall_eval.values.redaction import Redactor
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import TraceReport, Verdict

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.emission.attributes import Explain, ExplainValues
 from otel_toolcall_eval.emission.console import ConsoleEmitter
-from otel_toolcall_eval.values.redaction import Redactor
+from otel_toolcall_eval.model.payload.redaction import Redactor
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.settings.service import Settings

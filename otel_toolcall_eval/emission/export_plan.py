@@ -12,7 +12,7 @@ from enum import StrEnum
 from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

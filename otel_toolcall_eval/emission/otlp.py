@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry.util.re import parse_env_headers
 
 from otel_toolcall_eval.endpoint import OtlpProtocol, protocol_of
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

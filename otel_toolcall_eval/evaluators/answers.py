@@ -17,9 +17,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from otel_toolcall_eval.model.payload.equality import identity, same
+from otel_toolcall_eval.model.payload.text import UnreadableTextError, read_text
 from otel_toolcall_eval.model.tool_call import ContentState
-from otel_toolcall_eval.values.equality import identity, same
-from otel_toolcall_eval.values.text import UnreadableTextError, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -16,11 +16,11 @@ from otel_toolcall_eval.evaluators.pairing import Candidates, Wanted, pair
 from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, full_score, score_pairing
 from otel_toolcall_eval.evaluators.plans import Plans
 from otel_toolcall_eval.evaluators.turns import in_turn
+from otel_toolcall_eval.model.payload.difference import differences, likeness
+from otel_toolcall_eval.model.payload.equality import contains, identity, member_identities, same
+from otel_toolcall_eval.model.payload.rendering import render
 from otel_toolcall_eval.model.score import Outcome, Score
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Json
-from otel_toolcall_eval.values.difference import differences, likeness
-from otel_toolcall_eval.values.equality import contains, identity, member_identities, same
-from otel_toolcall_eval.values.rendering import render
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.evaluators.pairing import Pairing

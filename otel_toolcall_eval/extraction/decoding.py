@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from otel_toolcall_eval.extraction.dialect import Decode, Dialect, Source
 from otel_toolcall_eval.extraction.matching import at_path
 from otel_toolcall_eval.extraction.unwrapping import SHAPES, Unwrapped, members_of
+from otel_toolcall_eval.model.payload.text import MAX_DEPTH, UnreadableTextError, read_text
+from otel_toolcall_eval.model.payload.truncated import CutObject, read_cut
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Json
-from otel_toolcall_eval.values.text import MAX_DEPTH, UnreadableTextError, read_text
-from otel_toolcall_eval.values.truncated import CutObject, read_cut
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.extraction.reading import Found

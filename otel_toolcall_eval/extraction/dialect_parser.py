@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from otel_toolcall_eval.errors import Problem, SettingsError
 from otel_toolcall_eval.extraction.dialect import CompilePattern, Dialect, Match, Role
 from otel_toolcall_eval.extraction.dialect_grammar import Grammar
 from otel_toolcall_eval.extraction.document import Document
+from otel_toolcall_eval.model.errors import Problem, SettingsError
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
 
 E = TypeVar("E", bound=StrEnum)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import TypeVar
 
-from otel_toolcall_eval.errors import Problem
+from otel_toolcall_eval.model.errors import Problem
 
 E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")

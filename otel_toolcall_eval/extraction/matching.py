@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.dialect import Dialect, Match, Operator, Subject, Test
-from otel_toolcall_eval.values.text import UnreadableTextError, read_text
+from otel_toolcall_eval.model.payload.text import UnreadableTextError, read_text
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Attributes, Span, Value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, cast
 
-from otel_toolcall_eval.values.equality import identity
+from otel_toolcall_eval.model.payload.equality import identity
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence

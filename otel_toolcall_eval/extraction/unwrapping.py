@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from otel_toolcall_eval.model.payload.message_repr import read_message_repr
 from otel_toolcall_eval.model.tool_call import CallKind, Json
-from otel_toolcall_eval.values.message_repr import read_message_repr
 
 _MESSAGE_TYPES = frozenset({"tool", "ToolMessage", "ToolMessageChunk"})
 _MESSAGE_KEYS = frozenset(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from otel_toolcall_eval.endpoint import without_credentials
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.renewed import Renewed, readable_by_others
 from otel_toolcall_eval.token_file import tokens_in
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from otel_toolcall_eval.errors import Problem
+    from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.wire.replies import Encoding, Signal
 
 _TOKEN_FILE = "forward.token_file"  # noqa: S105 - no password: the name of a setting

@@ -17,8 +17,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.errors import ForwardQueueFullError
 from otel_toolcall_eval.forwarding.downstream import Delivered, Refused
+from otel_toolcall_eval.model.errors import ForwardQueueFullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

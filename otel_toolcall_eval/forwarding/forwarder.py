@@ -17,9 +17,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.errors import ForwardQueueFullError
 from otel_toolcall_eval.forwarding.downstream import Delivered, Parcel, Refused, TryAgain
 from otel_toolcall_eval.forwarding.forward_queue import DELIVERED, EXPIRED, ForwardQueue
+from otel_toolcall_eval.model.errors import ForwardQueueFullError
 from otel_toolcall_eval.suppression import suppressed_instrumentation
 from otel_toolcall_eval.wire.replies import Encoding, Signal
 from otel_toolcall_eval.wire.transcoding import to_protobuf
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from otel_toolcall_eval.accounts import Counts
-    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.downstream import Client, Outcome
     from otel_toolcall_eval.forwarding.forward_queue import Entry
+    from otel_toolcall_eval.model.errors import Problem
 
 _logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from otel_toolcall_eval.wire.services import GRPC_SERVICES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.downstream import Downstream, Outcome, Parcel
+    from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.wire.replies import Signal
 
     Export = grpc.UnaryUnaryMultiCallable[bytes, bytes]

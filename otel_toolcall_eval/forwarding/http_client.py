@@ -28,8 +28,8 @@ from otel_toolcall_eval.wire.services import HTTP_PATHS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.errors import Problem
     from otel_toolcall_eval.forwarding.downstream import Downstream, Outcome, Parcel
+    from otel_toolcall_eval.model.errors import Problem
 
 _RETRYABLE: Final = frozenset({
     HTTPStatus.TOO_MANY_REQUESTS,

@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.shed import Shed
-from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.journal.compaction import compaction
 from otel_toolcall_eval.journal.entries import WAITING, Kind, bind_of, decision_of, logs_of, shed_of, spans_of
 from otel_toolcall_eval.journal.replay import Replay
@@ -27,6 +26,7 @@ from otel_toolcall_eval.journal.retention import SECOND_NS, Removal, Retention
 from otel_toolcall_eval.journal.store import FAULTS, Store, Sync
 from otel_toolcall_eval.journal.ticker import Ticker
 from otel_toolcall_eval.journal.writer import Writer
+from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.work_items import BindRequest, LogRequest, SpanRequest
 
 if TYPE_CHECKING:

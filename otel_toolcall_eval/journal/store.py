@@ -14,9 +14,9 @@ import sqlite3
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.journal import statements as sql
 from otel_toolcall_eval.journal.entries import Row
+from otel_toolcall_eval.model.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -27,11 +27,11 @@ from otel_toolcall_eval.model.criteria import (
     OutputCriteria,
     OutputExpectation,
 )
+from otel_toolcall_eval.model.payload.difference import differences, likeness
+from otel_toolcall_eval.model.payload.rendering import render
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallLog, ContentState
 from otel_toolcall_eval.pytest_plugin.telling import difference_lines, is_json, order_lines, returned, shown
-from otel_toolcall_eval.values.difference import differences, likeness
-from otel_toolcall_eval.values.rendering import render
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from otel_toolcall_eval.errors import CriteriaError
+from otel_toolcall_eval.model.errors import CriteriaError
 from otel_toolcall_eval.settings.criteria_check import build_checks
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import CriteriaError
+from otel_toolcall_eval.model.errors import CriteriaError
 from otel_toolcall_eval.pytest_plugin.items import checks_of, criteria_paths
 from otel_toolcall_eval.pytest_plugin.plugin import CRITERIA_INI, FIXTURE, MARKER
 from otel_toolcall_eval.pytest_plugin.tool_calls import ToolCalls

@@ -63,7 +63,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have a marked test recorded, and tell of criteria that can't be used before its agent runs."""
     if item.get_closest_marker(MARKER) is None:
         return
-    from otel_toolcall_eval.errors import CriteriaError  # noqa: PLC0415 - see the module's docstring
+    from otel_toolcall_eval.model.errors import CriteriaError  # noqa: PLC0415 - see the module's docstring
     from otel_toolcall_eval.pytest_plugin.marked import look_up  # noqa: PLC0415
 
     names = getattr(item, "fixturenames", None)

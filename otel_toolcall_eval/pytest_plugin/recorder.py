@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from opentelemetry import trace
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,11 +8,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from otel_toolcall_eval.evaluators.answers import compared
+from otel_toolcall_eval.model.payload.difference import likeness
+from otel_toolcall_eval.model.payload.equality import identity
+from otel_toolcall_eval.model.payload.rendering import render
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentState
-from otel_toolcall_eval.values.difference import likeness
-from otel_toolcall_eval.values.equality import identity
-from otel_toolcall_eval.values.rendering import render
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

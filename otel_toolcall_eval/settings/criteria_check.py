@@ -9,7 +9,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from otel_toolcall_eval.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import (
     ArgsCriteria,
@@ -22,6 +21,7 @@ from otel_toolcall_eval.model.criteria import (
     Reach,
     Selector,
 )
+from otel_toolcall_eval.model.errors import CriteriaError, Problem
 from otel_toolcall_eval.settings.config_model import check, member, place_of
 from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorType, referred
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, quoted, use_one_of

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from pydantic.alias_generators import to_camel
 
-from otel_toolcall_eval.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.model.errors import CriteriaError, Problem
 from otel_toolcall_eval.settings.config_model import member
 from otel_toolcall_eval.settings.criteria_check import versioned
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, did_you_mean, quoted

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from otel_toolcall_eval.errors import Problem, SettingsError
+from otel_toolcall_eval.model.errors import Problem, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,9 +7,9 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.extraction.dialect_parser import parse_dialects
 from otel_toolcall_eval.extraction.extractor import Extractor
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.settings.document import read_document
 from otel_toolcall_eval.settings.patterns import compile_pattern

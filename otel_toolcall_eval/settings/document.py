@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.model.payload.integers import read_integer
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, Spelling, quoted
-from otel_toolcall_eval.values.integers import read_integer
 
 if TYPE_CHECKING:
     from pathlib import Path

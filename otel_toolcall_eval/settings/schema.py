@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import models_json_schema
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.settings.criteria_models import (
     FOREIGN_PATTERN,
     TYPES,

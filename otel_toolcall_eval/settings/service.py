@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_toolcall_eval.endpoint import OtlpProtocol
-    from otel_toolcall_eval.errors import Problem
+    from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.settings.criteria_file import CriteriaSource
     from otel_toolcall_eval.settings.patterns import LinearPattern
 

@@ -18,9 +18,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Val
 from pydantic_core import PydanticCustomError
 
 from otel_toolcall_eval.model.criteria import Operator
+from otel_toolcall_eval.model.payload.redaction import words_of
 from otel_toolcall_eval.settings.diagnostics import quoted
 from otel_toolcall_eval.settings.patterns import LinearPattern, compile_pattern
-from otel_toolcall_eval.values.redaction import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

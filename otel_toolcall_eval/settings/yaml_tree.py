@@ -14,9 +14,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
+from otel_toolcall_eval.model.payload.integers import read_integer
 from otel_toolcall_eval.settings.diagnostics import SourceLocation, quoted
 from otel_toolcall_eval.settings.document import MAX_DEPTH, MAX_VALUES
-from otel_toolcall_eval.values.integers import read_integer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

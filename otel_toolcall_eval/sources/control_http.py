@@ -15,7 +15,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import DecodeError, IntakeError
+from otel_toolcall_eval.model.errors import DecodeError, IntakeError
 from otel_toolcall_eval.sources.http_answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError
 from otel_toolcall_eval.sources.http_body import BodyReader
 from otel_toolcall_eval.sources.http_hosts import Hosts

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import grpc
 
-from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.model.errors import OverloadedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from otel_toolcall_eval.errors import IntakeError
+    from otel_toolcall_eval.model.errors import IntakeError
     from otel_toolcall_eval.sources.sink import Refused
 
 MOST_CALLS = 64

@@ -17,7 +17,7 @@ from otel_toolcall_eval.sources.tokens import UnauthenticatedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_toolcall_eval.errors import IntakeError
+    from otel_toolcall_eval.model.errors import IntakeError
     from otel_toolcall_eval.sources.server_tls import Material, ServerTls
     from otel_toolcall_eval.sources.tokens import Tokens
 

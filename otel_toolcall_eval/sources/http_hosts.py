@@ -26,7 +26,7 @@ import re
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import IntakeError
+from otel_toolcall_eval.model.errors import IntakeError
 from otel_toolcall_eval.sources.http_pages import is_local
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Protocol, TypeAlias
 
-from otel_toolcall_eval.errors import IntakeError
+from otel_toolcall_eval.model.errors import IntakeError
 
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 
 _BACKLOG = 256
 _PROBLEMS = {

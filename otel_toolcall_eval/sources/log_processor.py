@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.sdk._logs import LogRecordProcessor
 
-from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Resource, Scope
 from otel_toolcall_eval.sources.sdk_spans import plain
 from otel_toolcall_eval.wire.decoded_logs import EVENT_NAME_KEY, DecodedLogs, make_record, wanted_name

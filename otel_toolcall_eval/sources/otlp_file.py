@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import DecodeError, Problem
+from otel_toolcall_eval.model.errors import DecodeError, Problem
 from otel_toolcall_eval.sources.file_format import (
     HEAD_BYTES,
     LENGTH_BYTES,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import grpc
 
-from otel_toolcall_eval.errors import IntakeError, SettingsError
+from otel_toolcall_eval.model.errors import IntakeError, SettingsError
 from otel_toolcall_eval.sources.grpc_calls import MESSAGE_SECONDS, MOST_CALLS, Calls
 from otel_toolcall_eval.sources.grpc_health import HEALTH_CALLS, HEALTH_READING, HEALTH_REQUEST_BYTES, HEALTH_SECONDS, Health
 from otel_toolcall_eval.sources.grpc_protection import TokenInterceptor, server_credentials

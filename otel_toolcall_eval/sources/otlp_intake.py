@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.assembly.shed import Shed
-from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.pipeline import OWN_SCOPE
 from otel_toolcall_eval.wire import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf
 from otel_toolcall_eval.wire.otlp_metrics import check_metrics

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from otel_toolcall_eval.errors import Problem, SettingsError
+from otel_toolcall_eval.model.errors import Problem, SettingsError
 from otel_toolcall_eval.renewed import Renewed, readable_by_others
 
 if TYPE_CHECKING:

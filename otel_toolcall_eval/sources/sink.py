@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from otel_toolcall_eval.errors import ForwardQueueFullError
+from otel_toolcall_eval.model.errors import ForwardQueueFullError
 from otel_toolcall_eval.model.trace import Projection
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.assembly.shed import Shed
-    from otel_toolcall_eval.errors import IntakeError
+    from otel_toolcall_eval.model.errors import IntakeError
     from otel_toolcall_eval.wire.decoded import DecodedTraces
     from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
     from otel_toolcall_eval.wire.replies import Encoding, Signal

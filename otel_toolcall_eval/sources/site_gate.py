@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from otel_toolcall_eval.errors import DecodeError, IntakeError
+from otel_toolcall_eval.model.errors import DecodeError, IntakeError
 from otel_toolcall_eval.sources.http_answers import Answer, MethodError, NotFoundError, UnsupportedMediaError, answer_of
 from otel_toolcall_eval.sources.http_body import BodyReader
 from otel_toolcall_eval.sources.http_pages import TEXT, SiteRequest, is_local

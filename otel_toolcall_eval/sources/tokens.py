@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import IntakeError, Problem
+from otel_toolcall_eval.model.errors import IntakeError, Problem
 from otel_toolcall_eval.renewed import Renewed, readable_by_others
 from otel_toolcall_eval.token_file import tokens_in
 

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlencode
 
-from otel_toolcall_eval.errors import IntakeError
+from otel_toolcall_eval.model.errors import IntakeError
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.sources.http_pages import Page
 from otel_toolcall_eval.status import words

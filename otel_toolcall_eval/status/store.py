@@ -19,7 +19,7 @@ import threading
 import zlib
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.status import statements as sql
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria, Reach
+from otel_toolcall_eval.model.payload.printable import printable
 from otel_toolcall_eval.model.trace import Doubt, Trigger
-from otel_toolcall_eval.values.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

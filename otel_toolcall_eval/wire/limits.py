@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from sys import maxsize
 
-from otel_toolcall_eval.errors import DecodeError, TooLargeError
+from otel_toolcall_eval.model.errors import DecodeError, TooLargeError
 from otel_toolcall_eval.wire.varint import MalformedError, fields_of
 
 _RESOURCE_SPANS = b"\x0a"  # field 1 of the request; with logs the same

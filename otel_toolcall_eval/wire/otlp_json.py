@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import DecodeError
+from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.model.trace import STATUS_CODES, Span, SpanEvent, StatusCode
 from otel_toolcall_eval.wire.decoded import DecodedTraces, FaultTally, fault_of, usable_parent
 from otel_toolcall_eval.wire.json_blocks import all_attributes_of, attributes_of, each, in_field, length, resource_of, scope_of

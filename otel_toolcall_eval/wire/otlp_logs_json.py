@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import DecodeError
+from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.wire.any_value import NestedTooDeepError
 from otel_toolcall_eval.wire.decoded_logs import EVENT_NAME_KEY, DecodedLogs, make_record, wanted_name
 from otel_toolcall_eval.wire.json_blocks import all_attributes_of, attributes_of, each, in_field, length, resource_of, scope_of

@@ -5,7 +5,7 @@ What can't be a request is refused where its sender is still there to be told; t
 
 from __future__ import annotations
 
-from otel_toolcall_eval.errors import DecodeError
+from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.wire.json_fields import WrongTypeError, as_object, list_of
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, Limits, check_json, too_many
 from otel_toolcall_eval.wire.otlp_json import parse_json

@@ -15,7 +15,7 @@ from otel_toolcall_eval.wire.varint import LENGTH_DELIMITED, VARINT, field_of, v
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_toolcall_eval.errors import IntakeError
+    from otel_toolcall_eval.model.errors import IntakeError
 
 GRPC_CODES: Mapping[str, int] = {
     "INVALID_ARGUMENT": 3,

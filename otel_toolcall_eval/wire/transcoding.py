@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otel_toolcall_eval.errors import DecodeError
+from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.wire.json_fields import (
     WrongTypeError,
     as_object,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.errors import DecodeError, TooLargeError
+from otel_toolcall_eval.model.errors import DecodeError, TooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

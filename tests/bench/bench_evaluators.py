@@ -21,8 +21,8 @@ from otel_toolcall_eval.model.criteria import (
     OutputCriteria,
     OutputExpectation,
 )
+from otel_toolcall_eval.model.payload.text import read_text
 from otel_toolcall_eval.model.tool_call import CallLog, Content, ContentState, Payload, ToolCall
-from otel_toolcall_eval.values.text import read_text
 from tests.bench.results import Goal, Result
 
 if TYPE_CHECKING:

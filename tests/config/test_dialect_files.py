@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.model.tool_call import CallStatus, ContentState
 from otel_toolcall_eval.settings.dialect_file import build_extractor, default_extractor
 from tests.extraction.recordings import calls_of, cases, recordings, requests_of, spans_of

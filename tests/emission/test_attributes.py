@@ -19,9 +19,9 @@ from otel_toolcall_eval.emission.attributes import (
     span_attributes,
     span_events,
 )
+from otel_toolcall_eval.model.payload.redaction import Redactor
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Doubt, Trigger
-from otel_toolcall_eval.values.redaction import Redactor
 from tests.emission.reports import CANARY, BrokenJustification, FakeJustification, inconclusive, report, score, verdict
 
 

@@ -14,7 +14,7 @@ from otel_toolcall_eval.emission.aggregator import Aggregator
 from otel_toolcall_eval.emission.collection import Collection
 from otel_toolcall_eval.emission.export_plan import INTERVAL, TEMPORALITY, ExportPlan, Temporality
 from otel_toolcall_eval.emission.metrics_export import MetricsExport
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:

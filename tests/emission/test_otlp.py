@@ -13,7 +13,7 @@ from otel_toolcall_eval.emission.otlp import (
     metric_exporter,
 )
 from otel_toolcall_eval.endpoint import OtlpProtocol, is_own_address
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 
 NOTHING = OtlpSettings()
 FILE = OtlpSettings(endpoint="http://file:4317")

@@ -24,10 +24,10 @@ from otel_toolcall_eval.emission.operation_names import OPERATION_OBSERVED
 from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.emission.prometheus_names import family_name
 from otel_toolcall_eval.emission.telemetry import Telemetry, own_resource
-from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation, OutputCriteria, OutputExpectation
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallLog, Content, ContentState, Payload, ToolCall
 from otel_toolcall_eval.wiring_telemetry import build_telemetry

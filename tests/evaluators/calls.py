@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from otel_toolcall_eval.model.payload.text import UnreadableTextError, read_text
 from otel_toolcall_eval.model.tool_call import CallLog, Content, ContentState, Payload, ToolCall
-from otel_toolcall_eval.values.text import UnreadableTextError, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.extraction.dialect import Decode, Operator, Origin, Role, Step, Subject
 from otel_toolcall_eval.extraction.dialect_parser import MAX_DIALECTS, parse_dialects, sorted_by_priority
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
 
 if TYPE_CHECKING:

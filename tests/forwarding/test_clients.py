@@ -15,10 +15,10 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
-from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.forwarding.downstream import Delivered, Downstream, Outcome, Parcel, Refused, Token, TryAgain, tls_of
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.sources.tokens import Tokens
 from otel_toolcall_eval.wire.replies import Encoding, Signal, export_reply
 from tests.e2e.ports import held_ports

@@ -15,11 +15,11 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otel_toolcall_eval.errors import DecodeError, ForwardQueueFullError
 from otel_toolcall_eval.forwarding.downstream import Delivered, Downstream, Outcome, Parcel
 from otel_toolcall_eval.forwarding.forwarder import SENDERS, Forwarder
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
+from otel_toolcall_eval.model.errors import DecodeError, ForwardQueueFullError
 from otel_toolcall_eval.wire.replies import Encoding, Signal
 from tests.e2e.ports import held_ports
 from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream

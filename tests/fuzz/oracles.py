@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otel_toolcall_eval.errors import CriteriaError, DecodeError, IntakeError, TooLargeError
+from otel_toolcall_eval.model.errors import CriteriaError, DecodeError, IntakeError, TooLargeError
 from otel_toolcall_eval.model.trace import StatusCode
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation

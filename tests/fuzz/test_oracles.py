@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.errors import DecodeError
+from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
 from tests.fuzz import oracles
 from tests.fuzz.engine import mutated, run_plainly

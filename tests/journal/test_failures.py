@@ -13,11 +13,11 @@ import pytest
 
 from otel_toolcall_eval.assembly.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.assembly.limits import BufferLimits
-from otel_toolcall_eval.errors import OverloadedError, SettingsError
 from otel_toolcall_eval.journal import statements as sql
 from otel_toolcall_eval.journal.retention import LOG_WINDOW_NS, Retention
 from otel_toolcall_eval.journal.store import APPLICATION_ID, FORMAT_VERSION, Store, Sync
 from otel_toolcall_eval.model.bound import Bound
+from otel_toolcall_eval.model.errors import OverloadedError, SettingsError
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.trace import Doubt
 from otel_toolcall_eval.work_items import BindRequest, LogRequest

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.errors import SettingsError
 from otel_toolcall_eval.journal.store import Sync
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar import Sidecar

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.errors import CriteriaError, SettingsError
+from otel_toolcall_eval.model.errors import CriteriaError, SettingsError
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, load_criteria
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation
 from otel_toolcall_eval.settings.service import Deployment, Settings

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_toolcall_eval.errors import CriteriaError
 from otel_toolcall_eval.model.criteria import (
     ArgsCriteria,
     ArgsExpectation,
@@ -22,6 +21,7 @@ from otel_toolcall_eval.model.criteria import (
     OutputExpectation,
     Parallel,
 )
+from otel_toolcall_eval.model.errors import CriteriaError
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
 from otel_toolcall_eval.settings.criteria_check import build_check, check_config
 

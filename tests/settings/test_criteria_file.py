@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from otel_toolcall_eval.errors import CriteriaError
 from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, Operator, Reach, Selector
+from otel_toolcall_eval.model.errors import CriteriaError
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, load_criteria
 from tests.settings.loading import complaints, eval_set, evaluator, item, load, only_set, shown, warnings, write
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_toolcall_eval.errors import CriteriaError
+from otel_toolcall_eval.model.errors import CriteriaError
 from otel_toolcall_eval.settings.diagnostics import MAX_REPORTED, Diagnostics, SourceLocation, did_you_mean, quoted, use_one_of
 from tests.settings.loading import top
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.model.trace import Span
 from otel_toolcall_eval.settings.dialect_file import build_extractor, default_extractor, shipped_dialects
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.settings.schema import KINDS, criteria_schema
 from otel_toolcall_eval.settings.yaml_tree import parse_yaml

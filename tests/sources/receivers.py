@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import grpc
 
-from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import grpc
 
-    from otel_toolcall_eval.errors import IntakeError
+    from otel_toolcall_eval.model.errors import IntakeError
 
 
 class Stalling:

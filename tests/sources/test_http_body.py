@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from aiohttp import web
 
-from otel_toolcall_eval.errors import DecodeError
+from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.sources.http_body import BodyReader
 
 if TYPE_CHECKING:

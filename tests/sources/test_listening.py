@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.sources.listening import check_free, listen, shown
 
 

@@ -17,7 +17,7 @@ from tests.sources.receivers import KEEP
 from tests.wire.otlp_requests import attribute, numbered, request_of, to_json
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.errors import Problem
+    from otel_toolcall_eval.model.errors import Problem
 
 ONE, TWO, THREE = (request_of(numbered(number, name=f"span {number}")) for number in (1, 2, 3))
 LINES = b"".join(to_json(request) + b"\n" for request in (ONE, TWO, THREE))

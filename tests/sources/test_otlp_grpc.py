@@ -8,7 +8,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.sources import otlp_grpc
 from tests.patience import PATIENCE_SECONDS
 from tests.sources.http2 import GOAWAY, HELLO, PING, frame, frames

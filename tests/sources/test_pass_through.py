@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.errors import DecodeError, ForwardQueueFullError, OverloadedError
+from otel_toolcall_eval.model.errors import DecodeError, ForwardQueueFullError, OverloadedError
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from otel_toolcall_eval.sources.sink import reason_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.errors import OverloadedError
+from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.sources import otlp_grpc, receipt
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver

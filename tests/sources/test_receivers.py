@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from tests.e2e.ports import held_ports
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sources.receivers import Intake, Receiver, call, grpc_receiver, http_receiver, post, running

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_toolcall_eval.errors import DecodeError, IntakeError, OverloadedError, TooLargeError
+from otel_toolcall_eval.model.errors import DecodeError, IntakeError, OverloadedError, TooLargeError
 from otel_toolcall_eval.sources.http_body import TooSlowError
 from otel_toolcall_eval.sources.sink import reason_of
 

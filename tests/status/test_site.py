@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.assembly.waiting import Waiting, WaitingTrace
-from otel_toolcall_eval.errors import OverloadedError
 from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, CriteriaSet, Operator, Reach, Selector
+from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Doubt, Trigger
 from otel_toolcall_eval.sources.http_pages import Page, SiteRequest

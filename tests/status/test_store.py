@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.errors import SettingsError
+from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.status.history import History
 from otel_toolcall_eval.status.store import SCHEMA_VERSION, Store

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from otel_toolcall_eval.errors import TooLargeError
+from otel_toolcall_eval.model.errors import TooLargeError
 from otel_toolcall_eval.wire.any_value import MAX_NESTING, NestedTooDeepError, read_key_value, read_value, text_of
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, Limits, MemberBudget
 from otel_toolcall_eval.wire.varint import MalformedError

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otel_toolcall_eval.errors import DecodeError
+from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.wire import otlp_json, otlp_protobuf
 from tests.wire.otlp_requests import KEEP, attribute, expected_spans, nested, numbered, request_of, requests, to_json, varint, without_sizes

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_toolcall_eval.errors import DecodeError, TooLargeError
+from otel_toolcall_eval.model.errors import DecodeError, TooLargeError
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.wire import otlp_json, otlp_protobuf
 from otel_toolcall_eval.wire.limits import DEFAULT_LIMITS, Limits, check_json, check_protobuf

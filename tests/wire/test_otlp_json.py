@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.errors import DecodeError
+from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.model.trace import Projection, StatusCode
 from otel_toolcall_eval.wire.otlp_json import decode_document, decode_traces, parse_json
 from tests.wire.otlp_requests import KEEP, START_NS

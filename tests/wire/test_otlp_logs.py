@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as ProtoRecord
 
-from otel_toolcall_eval.errors import DecodeError, TooLargeError
+from otel_toolcall_eval.model.errors import DecodeError, TooLargeError
 from otel_toolcall_eval.model.log_record import SCOPE_EVENT
 from otel_toolcall_eval.model.trace import Projection, Scope
 from otel_toolcall_eval.wire import otlp_logs, otlp_logs_json

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_toolcall_eval.errors import DecodeError, TooLargeError
+from otel_toolcall_eval.model.errors import DecodeError, TooLargeError
 from otel_toolcall_eval.wire.limits import Limits
 from otel_toolcall_eval.wire.otlp_metrics import check_metrics
 from otel_toolcall_eval.wire.replies import Encoding

@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
-from otel_toolcall_eval.errors import DecodeError
+from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.model.trace import Projection, StatusCode
 from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
 from tests.wire.otlp_requests import KEEP, attribute, field, nested, nested_bytes, numbered, request_of

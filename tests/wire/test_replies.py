@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from otel_toolcall_eval.errors import DecodeError, OverloadedError, TooLargeError
+from otel_toolcall_eval.model.errors import DecodeError, OverloadedError, TooLargeError
 from otel_toolcall_eval.wire.replies import GRPC_CODES, Encoding, Signal, error_reply, export_reply, retry_info, status_reply
 
 RESPONSES = [

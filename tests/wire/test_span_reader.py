@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
-from otel_toolcall_eval.errors import DecodeError
+from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.model.trace import Projection, Resource, Scope, Span
 from otel_toolcall_eval.wire.attribute_reader import reader_for
 from otel_toolcall_eval.wire.decoded import SpanFault

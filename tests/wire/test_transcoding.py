@@ -14,7 +14,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import SeverityNumber
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from otel_toolcall_eval.errors import DecodeError, TooLargeError
+from otel_toolcall_eval.model.errors import DecodeError, TooLargeError
 from otel_toolcall_eval.wire.limits import Limits
 from otel_toolcall_eval.wire.replies import Signal
 from otel_toolcall_eval.wire.transcoding import MAX_MESSAGES, to_protobuf

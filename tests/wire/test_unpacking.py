@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.errors import DecodeError, TooLargeError
+from otel_toolcall_eval.model.errors import DecodeError, TooLargeError
 from otel_toolcall_eval.wire.unpacking import Gunzip, gunzip, is_packed
 
 LIMIT = 1 << 22

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.values.message_repr import MAX_REPR_LENGTH, read_message_repr
+from otel_toolcall_eval.model.payload.message_repr import MAX_REPR_LENGTH, read_message_repr
 
 
 @pytest.mark.parametrize(

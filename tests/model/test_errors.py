@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from otel_toolcall_eval.errors import CriteriaError, ExpectationTimeoutError, OverloadedError, Problem, ToolCallEvalError
+from otel_toolcall_eval.model.errors import CriteriaError, ExpectationTimeoutError, OverloadedError, Problem, ToolCallEvalError
 
 PROBLEMS = (Problem(where="a.yaml: 3", what="'=>' is no operator", fix="use =="), Problem(where="b", what="c", fix="d"))
 

@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.values.integers import read_integer
+from otel_toolcall_eval.model.payload.integers import read_integer
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.tool_call import Json

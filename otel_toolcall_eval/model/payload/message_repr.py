@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.values.text import UnreadableTextError, read_text
+from otel_toolcall_eval.model.payload.text import UnreadableTextError, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

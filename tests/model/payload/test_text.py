@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.values.text import MAX_DEPTH, UnreadableTextError, read_text
+from otel_toolcall_eval.model.payload.text import MAX_DEPTH, UnreadableTextError, read_text
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.tool_call import Json

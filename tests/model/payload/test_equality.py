@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.values.equality import contains, identity, same
-from otel_toolcall_eval.values.text import MAX_DEPTH, read_text
+from otel_toolcall_eval.model.payload.equality import contains, identity, same
+from otel_toolcall_eval.model.payload.text import MAX_DEPTH, read_text
 
 # Few enough that equal ones meet, and each with a neighbour that something else confuses it with.
 SCALARS = st.sampled_from(

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.values.text import MAX_DEPTH, UnreadableTextError, read_text
+from otel_toolcall_eval.model.payload.text import MAX_DEPTH, UnreadableTextError, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

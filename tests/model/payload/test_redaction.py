@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.values.redaction import DEFAULT_KEYS, MARK, Redactor, words_of
-from otel_toolcall_eval.values.rendering import render
+from otel_toolcall_eval.model.payload.redaction import DEFAULT_KEYS, MARK, Redactor, words_of
+from otel_toolcall_eval.model.payload.rendering import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.values.integers import MAX_DIGITS, read_integer
+from otel_toolcall_eval.model.payload.integers import MAX_DIGITS, read_integer
 
 
 @given(st.integers())

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.values.text import MAX_DEPTH
-from otel_toolcall_eval.values.truncated import MAX_CUT_LENGTH, CutObject, read_cut
+from otel_toolcall_eval.model.payload.text import MAX_DEPTH
+from otel_toolcall_eval.model.payload.truncated import MAX_CUT_LENGTH, CutObject, read_cut
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.values.text import MAX_DEPTH
+from otel_toolcall_eval.model.payload.text import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ from itertools import islice
 from operator import eq
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.values.equality import identity
-from otel_toolcall_eval.values.rendering import render
-from otel_toolcall_eval.values.text import MAX_DEPTH
+from otel_toolcall_eval.model.payload.equality import identity
+from otel_toolcall_eval.model.payload.rendering import render
+from otel_toolcall_eval.model.payload.text import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

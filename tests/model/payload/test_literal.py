@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.values.literal import MAX_LITERAL_LENGTH, NotALiteralError, read_literal
+from otel_toolcall_eval.model.payload.literal import MAX_LITERAL_LENGTH, NotALiteralError, read_literal
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.tool_call import Json

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from otel_toolcall_eval.values.text import MAX_DEPTH
+from otel_toolcall_eval.model.payload.text import MAX_DEPTH
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.tool_call import Json

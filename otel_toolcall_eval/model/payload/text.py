@@ -8,8 +8,8 @@ from json import JSONDecodeError, JSONDecoder
 from json.scanner import make_scanner
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.values.integers import read_integer
-from otel_toolcall_eval.values.literal import NotALiteralError, read_literal
+from otel_toolcall_eval.model.payload.integers import read_integer
+from otel_toolcall_eval.model.payload.literal import NotALiteralError, read_literal
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.tool_call import Json

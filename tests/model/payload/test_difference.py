@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.values.difference import MAX_DIFFERENCES, differences, likeness
-from otel_toolcall_eval.values.equality import identity
+from otel_toolcall_eval.model.payload.difference import MAX_DIFFERENCES, differences, likeness
+from otel_toolcall_eval.model.payload.equality import identity
 
 SECRET = "hunter2"  # noqa: S105 - no password: a value that must not show
 SCALARS = st.sampled_from([None, False, True, 0, 1, 1.0, 2**53, 2**53 + 1, float("nan"), "", "1", SECRET, b"a"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.values.rendering import MAX_RENDERED, render
+from otel_toolcall_eval.model.payload.rendering import MAX_RENDERED, render
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
