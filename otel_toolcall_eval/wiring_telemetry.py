@@ -15,7 +15,7 @@ from otel_toolcall_eval.forwarding.downstream import Downstream
 from otel_toolcall_eval.forwarding.forwarder import Outbox
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
-from otel_toolcall_eval.wire.replies import Signal as WireSignal
+from otel_toolcall_eval.otlp.replies import Signal as WireSignal
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.journaling import Journal
     from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.score import TraceReport
+    from otel_toolcall_eval.otlp.decoded import DecodedTraces
+    from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
     from otel_toolcall_eval.pipeline import Pipeline
-    from otel_toolcall_eval.wire.decoded import DecodedTraces
-    from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
     from otel_toolcall_eval.work_items import WorkItem
     from otel_toolcall_eval.work_queue import Feed
 

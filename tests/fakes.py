@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.model.score import Score
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Extraction, Payload, ToolCall
 from otel_toolcall_eval.model.trace import Projection, Resource, Scope, Span
-from otel_toolcall_eval.wire.decoded import DecodedTraces, FaultTally
+from otel_toolcall_eval.otlp.decoded import DecodedTraces, FaultTally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from tests.otlp.otlp_requests import field, nested_bytes, numbered, request_of
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, running_sidecar
 from tests.sources.receivers import JSON, PROTOBUF, TRACES, call, post
-from tests.wire.otlp_requests import field, nested_bytes, numbered, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

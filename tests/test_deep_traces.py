@@ -21,8 +21,8 @@ from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.packing import SpanReader, SpanWriter
 from otel_toolcall_eval.emission.attributes import Explain, ExplainValues, event_attributes
 from otel_toolcall_eval.extraction.explaining import Outcome, explain
-from otel_toolcall_eval.wire import otlp_protobuf
-from otel_toolcall_eval.wire.any_value import MAX_NESTING
+from otel_toolcall_eval.otlp import otlp_protobuf
+from otel_toolcall_eval.otlp.any_value import MAX_NESTING
 from tests.assembly.judged import READER, args, count, order, pipeline
 from tests.fakes import SECOND_NS
 

@@ -15,12 +15,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from tests.e2e.ports import held_ports
 from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream
+from tests.otlp.otlp_requests import UNKNOWN, numbered, request_of
+from tests.otlp.test_transcoding import everything_in_logs, everything_in_metrics
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, get, post, running_sidecar, send_json
 from tests.sources.receivers import JSON, call
 from tests.test_sidecar import TOKYO, otlp, otlp_span, play, verdicts
-from tests.wire.otlp_requests import UNKNOWN, numbered, request_of
-from tests.wire.test_transcoding import everything_in_logs, everything_in_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -21,18 +21,18 @@ from otel_toolcall_eval.emission.aggregator import Aggregator
 from otel_toolcall_eval.emission.attributes import Explain, ExplainValues
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.otlp import otlp_json, otlp_protobuf
 from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.settings.criteria_check import build_check
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.wire import otlp_json, otlp_protobuf
 from otel_toolcall_eval.wiring import EVALUATORS
 from otel_toolcall_eval.zstandard import zstandard_packer
 from tests.assembly.judged import criteria_set
 from tests.bench import bench_judging, loads
 from tests.emission.test_batched_events import NOW_UNIX_NS, RESOURCE, Outlet
 from tests.fakes import SECOND_NS
+from tests.otlp.otlp_requests import expected_spans, to_json
 from tests.stories import GUIDES_CALLS, Story
-from tests.wire.otlp_requests import expected_spans, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -29,17 +29,17 @@ from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Projection, Trigger
+from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
 from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sources.log_processor import TRANSPORT, LogSource
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
-from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
 from otel_toolcall_eval.wiring import EVALUATORS
 from otel_toolcall_eval.worker import Worker
 from tests.fakes import ListEmitter, span
+from tests.otlp.test_otlp_logs import log, request, text, to_json
 from tests.patience import PATIENCE_SECONDS
 from tests.sources.receivers import JSON, LOGS, PROTOBUF, Intake, call, otlp, post, running
-from tests.wire.test_otlp_logs import log, request, text, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

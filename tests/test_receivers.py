@@ -11,9 +11,9 @@ from otel_toolcall_eval.receivers import build_receivers
 from otel_toolcall_eval.settings.service import DEFAULTS, Deployment, Listen, Listener
 from otel_toolcall_eval.settings.service import Intake as IntakeSettings
 from otel_toolcall_eval.settings.types import Address
+from tests.otlp.otlp_requests import attribute, numbered, request_of
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sources.receivers import Intake, call, otlp, running
-from tests.wire.otlp_requests import attribute, numbered, request_of
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.worker import Worker

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import grpc
 
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
+from tests.otlp.otlp_requests import attribute, numbered, request_of
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, post, running_sidecar
 from tests.sources.receivers import PROTOBUF, TRACES
-from tests.wire.otlp_requests import attribute, numbered, request_of
 
 if TYPE_CHECKING:
     from pathlib import Path

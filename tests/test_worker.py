@@ -17,9 +17,9 @@ from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Trigger
+from otel_toolcall_eval.otlp.decoded import DecodedTraces
 from otel_toolcall_eval.pace import Brake
 from otel_toolcall_eval.pipeline import Pipeline
-from otel_toolcall_eval.wire.decoded import DecodedTraces
 from otel_toolcall_eval.work_queue import NoFeed, WorkQueue
 from otel_toolcall_eval.worker import TRACES_AT_A_TIME, Worker
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock, PlainReader, PlainSurvey, decoded, span

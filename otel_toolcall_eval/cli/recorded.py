@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.extraction.extractor import Extractor
     from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.model.trace import Projection, Span
+    from otel_toolcall_eval.otlp.decoded import DecodedTraces
+    from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
     from otel_toolcall_eval.pipeline import Pipeline
     from otel_toolcall_eval.settings.service import Settings
-    from otel_toolcall_eval.wire.decoded import DecodedTraces
-    from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
 
 TRANSPORT = "file"
 STANDARD_INPUT = "-"

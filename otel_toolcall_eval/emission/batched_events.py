@@ -27,7 +27,7 @@ from otel_toolcall_eval.emission.attributes import (
     time_of,
 )
 from otel_toolcall_eval.emission.batch import TAKEN_BYTES, Batch
-from otel_toolcall_eval.wire.otlp_writing import (
+from otel_toolcall_eval.otlp.otlp_writing import (
     EVENT_ATTRIBUTE,
     LOG_ATTRIBUTE,
     LOG_RECORD,

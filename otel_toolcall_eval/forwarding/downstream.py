@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from otel_toolcall_eval.model.errors import Problem
-    from otel_toolcall_eval.wire.replies import Encoding, Signal
+    from otel_toolcall_eval.otlp.replies import Encoding, Signal
 
 _TOKEN_FILE = "forward.token_file"  # noqa: S105 - no password: the name of a setting
 

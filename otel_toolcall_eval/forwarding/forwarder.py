@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 from otel_toolcall_eval.forwarding.downstream import Delivered, Parcel, Refused, TryAgain
 from otel_toolcall_eval.forwarding.forward_queue import DELIVERED, EXPIRED, ForwardQueue
 from otel_toolcall_eval.model.errors import ForwardQueueFullError
+from otel_toolcall_eval.otlp.replies import Encoding, Signal
+from otel_toolcall_eval.otlp.transcoding import to_protobuf
 from otel_toolcall_eval.suppression import suppressed_instrumentation
-from otel_toolcall_eval.wire.replies import Encoding, Signal
-from otel_toolcall_eval.wire.transcoding import to_protobuf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

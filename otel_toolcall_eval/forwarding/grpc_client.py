@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 import grpc
 
 from otel_toolcall_eval.forwarding.downstream import Delivered, Refused, Token, TryAgain, tls_of
-from otel_toolcall_eval.wire.answers import rejected_in, retry_info_seconds, status_retry_seconds
-from otel_toolcall_eval.wire.replies import Encoding
-from otel_toolcall_eval.wire.services import GRPC_SERVICES
+from otel_toolcall_eval.otlp.answers import rejected_in, retry_info_seconds, status_retry_seconds
+from otel_toolcall_eval.otlp.replies import Encoding
+from otel_toolcall_eval.otlp.services import GRPC_SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.forwarding.downstream import Downstream, Outcome, Parcel
     from otel_toolcall_eval.model.errors import Problem
-    from otel_toolcall_eval.wire.replies import Signal
+    from otel_toolcall_eval.otlp.replies import Signal
 
     Export = grpc.UnaryUnaryMultiCallable[bytes, bytes]
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from otel_toolcall_eval.forwarding.downstream import Delivered, Refused, Token, TryAgain, tls_of
+from otel_toolcall_eval.otlp.answers import rejected_in
+from otel_toolcall_eval.otlp.services import HTTP_PATHS
 from otel_toolcall_eval.suppression import suppressed_instrumentation
-from otel_toolcall_eval.wire.answers import rejected_in
-from otel_toolcall_eval.wire.services import HTTP_PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,11 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import DecodeError, IntakeError
+from otel_toolcall_eval.otlp.replies import Encoding
 from otel_toolcall_eval.sources.http_answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError
 from otel_toolcall_eval.sources.http_body import BodyReader
 from otel_toolcall_eval.sources.http_hosts import Hosts
 from otel_toolcall_eval.sources.http_listener import HttpListener
-from otel_toolcall_eval.wire.replies import Encoding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

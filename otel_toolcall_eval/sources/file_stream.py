@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from otel_toolcall_eval.wire.unpacking import GZIP_MAGIC
+from otel_toolcall_eval.otlp.unpacking import GZIP_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

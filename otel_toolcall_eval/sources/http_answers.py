@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, cast
 from aiohttp import HttpVersion10, HttpVersion11, web
 
 from otel_toolcall_eval.model.errors import IntakeError
+from otel_toolcall_eval.otlp.replies import Encoding, error_reply, status_reply
 from otel_toolcall_eval.sources.http_connection import MAX_HEADERS, SERVER_HEADER, Connection
 from otel_toolcall_eval.sources.sink import reason_of
 from otel_toolcall_eval.sources.tokens import UnauthenticatedError
-from otel_toolcall_eval.wire.replies import Encoding, error_reply, status_reply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import asyncio
 from aiohttp import web
 
 from otel_toolcall_eval.model.errors import DecodeError, IntakeError, OverloadedError
-from otel_toolcall_eval.wire.unpacking import gunzip, too_large
+from otel_toolcall_eval.otlp.unpacking import gunzip, too_large
 
 _INLINE_PACKED_BYTES = 8 << 10  # unpacked at most 8 MiB, in 20 ms; what is larger would keep health checks waiting
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
-from otel_toolcall_eval.wire.replies import Encoding, status_reply
+from otel_toolcall_eval.otlp.replies import Encoding, status_reply
 
 if TYPE_CHECKING:
     import asyncio

@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.otlp.replies import Encoding, Signal
+from otel_toolcall_eval.otlp.services import HTTP_PATHS
 from otel_toolcall_eval.sources.http_answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError, answer_of
 from otel_toolcall_eval.sources.http_pages import LOCAL_PATHS, may_see
 from otel_toolcall_eval.sources.receipt import waiting_for
 from otel_toolcall_eval.sources.site_gate import SITE_HEADERS
-from otel_toolcall_eval.wire.replies import Encoding, Signal
-from otel_toolcall_eval.wire.services import HTTP_PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

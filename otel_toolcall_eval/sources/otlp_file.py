@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import DecodeError, Problem
+from otel_toolcall_eval.otlp import otlp_json, otlp_logs_json, otlp_protobuf
+from otel_toolcall_eval.otlp.limits import UNLIMITED
 from otel_toolcall_eval.sources.file_format import (
     HEAD_BYTES,
     LENGTH_BYTES,
@@ -27,15 +29,13 @@ from otel_toolcall_eval.sources.file_format import (
     format_of,
 )
 from otel_toolcall_eval.sources.file_stream import STANDARD_INPUT, open_stream
-from otel_toolcall_eval.wire import otlp_json, otlp_logs_json, otlp_protobuf
-from otel_toolcall_eval.wire.limits import UNLIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from otel_toolcall_eval.model.trace import Projection
-    from otel_toolcall_eval.wire.decoded import DecodedTraces
-    from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
+    from otel_toolcall_eval.otlp.decoded import DecodedTraces
+    from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
 
 MAX_DOCUMENT_BYTES = 512 << 20
 """Largest document, line or record; its decoded form takes about five times as much."""

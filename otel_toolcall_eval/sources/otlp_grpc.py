@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, NoReturn
 import grpc
 
 from otel_toolcall_eval.model.errors import IntakeError, SettingsError
+from otel_toolcall_eval.otlp.replies import Encoding, Signal, error_reply, retry_info
+from otel_toolcall_eval.otlp.services import GRPC_SERVICES
+from otel_toolcall_eval.otlp.unpacking import gunzip, is_packed, too_large
 from otel_toolcall_eval.sources.grpc_calls import MESSAGE_SECONDS, MOST_CALLS, Calls
 from otel_toolcall_eval.sources.grpc_health import HEALTH_CALLS, HEALTH_READING, HEALTH_REQUEST_BYTES, HEALTH_SECONDS, Health
 from otel_toolcall_eval.sources.grpc_protection import TokenInterceptor, server_credentials
 from otel_toolcall_eval.sources.listening import check_free, shown
 from otel_toolcall_eval.sources.receipt import wait_for
 from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_of
-from otel_toolcall_eval.wire.replies import Encoding, Signal, error_reply, retry_info
-from otel_toolcall_eval.wire.services import GRPC_SERVICES
-from otel_toolcall_eval.wire.unpacking import gunzip, is_packed, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,9 +19,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from otel_toolcall_eval.assembly.limits import BufferLimits
 from otel_toolcall_eval.assembly.trace_buffer import TraceBuffer
+from otel_toolcall_eval.otlp.attribute_reader import reader_for
+from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.wire.attribute_reader import reader_for
-from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.extraction.extractor import Extractor

@@ -6,8 +6,8 @@ import json
 import time
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.otlp.otlp_json import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.wire.otlp_json import decode_traces
 from tests.bench.results import Goal, Result
 
 if TYPE_CHECKING:

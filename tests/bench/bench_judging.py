@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_toolcall_eval.model.trace import Trace, Trigger
+from otel_toolcall_eval.otlp import otlp_protobuf
 from otel_toolcall_eval.process_limits import collect_garbage_seldom
 from otel_toolcall_eval.settings.criteria_check import build_check
-from otel_toolcall_eval.wire import otlp_protobuf
 from tests.assembly.judged import pipeline
 from tests.bench.results import FOLDER, Goal, Result, middle
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.assembly.compressing import Compressors, ZlibPacker
 from otel_toolcall_eval.assembly.packing import PackedSpans, SpanWriter
+from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
 from otel_toolcall_eval.zstandard import zstandard_packer
 from tests.bench.agent_traces import request_of
 from tests.bench.results import Result

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_toolcall_eval.model.trace import Projection
+from otel_toolcall_eval.otlp import otlp_json, otlp_protobuf
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.wire import otlp_json, otlp_protobuf
 from tests.bench.results import Goal, Result
-from tests.wire.otlp_requests import START_NS, to_json
+from tests.otlp.otlp_requests import START_NS, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.bench.agent_traces import SPANS_OF_TRACE, request_of
-from tests.wire.otlp_requests import to_json
+from tests.otlp.otlp_requests import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,9 +12,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_toolcall_eval.model.trace import Trace, Trigger
+from otel_toolcall_eval.otlp import otlp_protobuf
 from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
-from otel_toolcall_eval.wire import otlp_protobuf
 from otel_toolcall_eval.wiring import EVALUATORS
 from tests.assembly.judged import READER
 from tests.bench import __main__ as program

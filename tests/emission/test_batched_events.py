@@ -28,7 +28,7 @@ from otel_toolcall_eval.emission.batched_events import BatchedEvents, span_id_of
 from otel_toolcall_eval.emission.events import EventsEmitter
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
 from otel_toolcall_eval.model.trace import Doubt, Trigger
-from otel_toolcall_eval.wire.otlp_writing import Envelope
+from otel_toolcall_eval.otlp.otlp_writing import Envelope
 from tests.emission.reports import BrokenJustification, FakeJustification, inconclusive, judged_span, report, score, verdict
 from tests.patience import PATIENCE_SECONDS
 

@@ -33,8 +33,8 @@ from otel_toolcall_eval.journal.store import Sync
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
 from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.otlp.decoded import DecodedTraces
 from otel_toolcall_eval.pipeline import Pipeline
-from otel_toolcall_eval.wire.decoded import DecodedTraces
 from otel_toolcall_eval.worker import Worker
 from tests.emission.reports import CANARY, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, score, verdict
 from tests.fakes import SECOND_NS, PlainReader, span

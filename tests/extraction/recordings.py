@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from otel_toolcall_eval.otlp.otlp_json import decode_document
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.wire.otlp_json import decode_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

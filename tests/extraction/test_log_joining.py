@@ -15,8 +15,8 @@ from otel_toolcall_eval.extraction.extractor import Extractor
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.log_record import BODY, LogRecord
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, Content, ContentState, Evidence, Payload
+from otel_toolcall_eval.otlp.otlp_logs_json import decode_document
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.wire.otlp_logs_json import decode_document
 from tests.extraction.recordings import plain, spans_of
 from tests.extraction.spans import make
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from otel_toolcall_eval.wire.services import GRPC_SERVICES
+from otel_toolcall_eval.otlp.services import GRPC_SERVICES
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from otel_toolcall_eval.wire.replies import Signal
+    from otel_toolcall_eval.otlp.replies import Signal
 
 
 @dataclass(frozen=True, kw_only=True)

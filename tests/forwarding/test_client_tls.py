@@ -12,7 +12,7 @@ import trustme
 from otel_toolcall_eval.forwarding.downstream import Delivered, Downstream, Parcel, TryAgain, tls_of
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
-from otel_toolcall_eval.wire.replies import Encoding, Signal
+from otel_toolcall_eval.otlp.replies import Encoding, Signal
 from tests.forwarding.downstreams import Behaviour, grpc_downstream, http_downstream
 from tests.patience import PATIENCE_SECONDS
 

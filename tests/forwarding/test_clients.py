@@ -19,8 +19,8 @@ from otel_toolcall_eval.forwarding.downstream import Delivered, Downstream, Outc
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
 from otel_toolcall_eval.model.errors import SettingsError
+from otel_toolcall_eval.otlp.replies import Encoding, Signal, export_reply
 from otel_toolcall_eval.sources.tokens import Tokens
-from otel_toolcall_eval.wire.replies import Encoding, Signal, export_reply
 from tests.e2e.ports import held_ports
 from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, grpc_path, http_downstream
 from tests.patience import PATIENCE_SECONDS, wait_for

@@ -9,7 +9,7 @@ import pytest
 from otel_toolcall_eval.forwarding.downstream import Delivered, Parcel, Refused, TryAgain
 from otel_toolcall_eval.forwarding.forward_queue import EXPIRED, LONGEST_SECONDS, LOST, ForwardQueue, asked_ns, backoff_ns
 from otel_toolcall_eval.model.errors import ForwardQueueFullError
-from otel_toolcall_eval.wire.replies import Encoding, Signal
+from otel_toolcall_eval.otlp.replies import Encoding, Signal
 from tests.fakes import SECOND_NS, ManualClock
 
 if TYPE_CHECKING:

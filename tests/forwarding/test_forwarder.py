@@ -20,11 +20,11 @@ from otel_toolcall_eval.forwarding.forwarder import SENDERS, Forwarder
 from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
 from otel_toolcall_eval.forwarding.http_client import HttpClient
 from otel_toolcall_eval.model.errors import DecodeError, ForwardQueueFullError
-from otel_toolcall_eval.wire.replies import Encoding, Signal
+from otel_toolcall_eval.otlp.replies import Encoding, Signal
 from tests.e2e.ports import held_ports
 from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream
+from tests.otlp.otlp_requests import numbered, request_of, requests, strange, to_json
 from tests.patience import PATIENCE_SECONDS, wait_for
-from tests.wire.otlp_requests import numbered, request_of, requests, strange, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

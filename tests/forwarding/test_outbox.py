@@ -7,7 +7,7 @@ import pytest
 
 from otel_toolcall_eval.forwarding.downstream import Delivered, Refused, TryAgain
 from otel_toolcall_eval.forwarding.forwarder import Outbox
-from otel_toolcall_eval.wire.replies import Encoding, Signal
+from otel_toolcall_eval.otlp.replies import Encoding, Signal
 from tests.patience import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:

@@ -23,23 +23,23 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from otel_toolcall_eval.model.errors import CriteriaError, DecodeError, IntakeError, TooLargeError
 from otel_toolcall_eval.model.trace import StatusCode
+from otel_toolcall_eval.otlp import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf
+from otel_toolcall_eval.otlp.unpacking import Gunzip, gunzip
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.settings.yaml_tree import parse_yaml
-from otel_toolcall_eval.wire import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf
-from otel_toolcall_eval.wire.unpacking import Gunzip, gunzip
 from tests.fuzz.rewriting import logs_in_json, logs_in_protobuf, traces_in_json, traces_in_protobuf
-from tests.wire.otlp_requests import KEEP, expected_spans, to_json
+from tests.otlp.otlp_requests import KEEP, expected_spans, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Projection, Span
+    from otel_toolcall_eval.otlp.decoded import DecodedTraces
+    from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
-    from otel_toolcall_eval.wire.decoded import DecodedTraces
-    from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
 
 ROOM_BYTES = 1024
 GROWTH = 100

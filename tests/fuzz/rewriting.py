@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tests.wire.otlp_requests import field, varint
+from tests.otlp.otlp_requests import field, varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

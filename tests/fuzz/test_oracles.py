@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.model.errors import DecodeError
-from otel_toolcall_eval.wire.otlp_protobuf import decode_traces
+from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
 from tests.fuzz import oracles
 from tests.fuzz.engine import mutated, run_plainly
 from tests.fuzz.oracles import TARGETS, hold_memory, hold_refusal, hold_spans, projection
 from tests.fuzz.seeds import found, seeds
-from tests.wire.otlp_requests import attribute, numbered, request_of
+from tests.otlp.otlp_requests import attribute, numbered, request_of
 
 if TYPE_CHECKING:
     from pathlib import Path

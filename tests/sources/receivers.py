@@ -19,10 +19,10 @@ from tests.patience import PATIENCE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.sources.http_pages import PageSource, Site
     from otel_toolcall_eval.sources.server_tls import ServerTls
     from otel_toolcall_eval.sources.tokens import Tokens
-    from otel_toolcall_eval.wire.decoded import DecodedTraces
 
 KEEP = Projection(keys=frozenset({"tool.name", "input.value"}))
 TRACES = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"

@@ -14,9 +14,9 @@ from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untype
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
 
+from tests.otlp.otlp_requests import attribute, numbered, request_of, to_json
 from tests.patience import PATIENCE_SECONDS
 from tests.sources.receivers import JSON, LOGS, METRICS, PROTOBUF, TRACES, Intake, ask, call, grpc_receiver, http_receiver, post, running
-from tests.wire.otlp_requests import attribute, numbered, request_of, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.sources.http_pages import health_page
+from tests.otlp.otlp_requests import numbered, request_of
 from tests.sources.certificates import Client, Files, bearer
 from tests.sources.receivers import JSON, Intake, ask, http_receiver, post, running
-from tests.wire.otlp_requests import numbered, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

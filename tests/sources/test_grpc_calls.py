@@ -12,10 +12,10 @@ from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untype
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from otel_toolcall_eval.sources import grpc_calls, grpc_health, otlp_grpc
+from tests.otlp.otlp_requests import numbered, request_of
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sources.http2 import RST_STREAM, SETTINGS, begun_call, connected, frame, frames
 from tests.sources.receivers import TRACES, Called, Intake, call, grpc_receiver, running
-from tests.wire.otlp_requests import numbered, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,10 +11,10 @@ import pytest
 from otel_toolcall_eval.sources.http_hosts import UnknownHostError
 from otel_toolcall_eval.sources.http_pages import Page, health_page
 from otel_toolcall_eval.sources.sink import reason_of
+from tests.otlp.otlp_requests import numbered, request_of
 from tests.patience import PATIENCE_SECONDS
 from tests.sources.receivers import JSON, PROTOBUF, Intake, ask, http_receiver, post, running
 from tests.sources.test_control_http import TRACE, Bound, listening, put
-from tests.wire.otlp_requests import numbered, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

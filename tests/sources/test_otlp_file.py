@@ -13,8 +13,8 @@ import pytest
 
 from otel_toolcall_eval.sources import otlp_file
 from otel_toolcall_eval.sources.otlp_file import read_traces
+from tests.otlp.otlp_requests import attribute, numbered, request_of, to_json
 from tests.sources.receivers import KEEP
-from tests.wire.otlp_requests import attribute, numbered, request_of, to_json
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.errors import Problem

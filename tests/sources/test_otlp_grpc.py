@@ -10,10 +10,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.sources import otlp_grpc
+from tests.otlp.otlp_requests import numbered, request_of
 from tests.patience import PATIENCE_SECONDS
 from tests.sources.http2 import GOAWAY, HELLO, PING, frame, frames
 from tests.sources.receivers import Intake, call, grpc_receiver, running
-from tests.wire.otlp_requests import numbered, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

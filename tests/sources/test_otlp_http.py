@@ -10,9 +10,9 @@ import pytest
 from otel_toolcall_eval.sources import otlp_http
 from otel_toolcall_eval.sources.http_pages import Page, health_page, metrics_page
 from tests.e2e.ports import held_ports
+from tests.otlp.otlp_requests import numbered, request_of, to_json
 from tests.patience import PATIENCE_SECONDS, wait_for, with_a_limit
 from tests.sources.receivers import JSON, PROTOBUF, Intake, ask, http_receiver, post, running
-from tests.wire.otlp_requests import numbered, request_of, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,8 +20,8 @@ from tests.patience import wait_for
 from tests.sources.receivers import KEEP, LOGS, TRACES, Called, call, post, running
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.wire.decoded import DecodedTraces
-    from otel_toolcall_eval.wire.decoded_logs import DecodedLogs
+    from otel_toolcall_eval.otlp.decoded import DecodedTraces
+    from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
     from tests.sources.receivers import Receiver, Reply
 
 

@@ -18,9 +18,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from otel_toolcall_eval.model.errors import SettingsError
 from tests.e2e.ports import held_ports
+from tests.otlp.otlp_requests import numbered, request_of
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sources.receivers import Intake, Receiver, call, grpc_receiver, http_receiver, post, running
-from tests.wire.otlp_requests import numbered, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

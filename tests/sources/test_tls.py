@@ -22,10 +22,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.sources.server_tls import ServerTls
+from tests.otlp.otlp_requests import numbered, request_of
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sources.certificates import EXPIRED_AT, LONG_AGO, Client, Files
 from tests.sources.receivers import TRACES, Intake, Receiver, grpc_receiver, http_receiver, running
-from tests.wire.otlp_requests import numbered, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,10 +15,10 @@ from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.sources.http_pages import Page, health_page
 from otel_toolcall_eval.sources.tokens import Tokens, UnauthenticatedError
 from otel_toolcall_eval.token_file import MAX_TOKENS
+from tests.otlp.otlp_requests import numbered, request_of
 from tests.patience import PATIENCE_SECONDS
 from tests.sources.certificates import Client, Files, bearer, write_secret
 from tests.sources.receivers import JSON, METRICS, PROTOBUF, Intake, grpc_receiver, http_receiver, running
-from tests.wire.otlp_requests import numbered, request_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

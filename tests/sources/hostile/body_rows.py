@@ -9,8 +9,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from tests.fuzz.rewriting import fixed64, number_field
+from tests.otlp.otlp_requests import START_NS, field, nested_bytes, varint
 from tests.sources.hostile.rows import GOOD, GOOD_JSON, Body
-from tests.wire.otlp_requests import START_NS, field, nested_bytes, varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

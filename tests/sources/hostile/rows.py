@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.wire.otlp_requests import numbered, request_of, to_json
+from tests.otlp.otlp_requests import numbered, request_of, to_json
 
 GOOD = request_of(numbered(1)).SerializeToString()
 GOOD_JSON = to_json(request_of(numbered(1)))
