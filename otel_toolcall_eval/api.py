@@ -9,9 +9,9 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from otel_toolcall_eval.assembly.open_trace import OpenTrace
-from otel_toolcall_eval.judging import evaluate as hold_against
-from otel_toolcall_eval.judging import included, label
+from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
+from otel_toolcall_eval.engine.evaluation import evaluate as hold_against
+from otel_toolcall_eval.engine.evaluation import included, label
 from otel_toolcall_eval.model.tool_call import CallLog
 from otel_toolcall_eval.settings.criteria_check import build_check, build_checks, check_config
 from otel_toolcall_eval.settings.dialect_file import default_extractor

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.accounts import AllCounts
-from otel_toolcall_eval.binding import CRITERIA_ATTRIBUTE
 from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo
 from otel_toolcall_eval.emission.events import EventsEmitter
 from otel_toolcall_eval.emission.explain import explain_of
@@ -14,7 +12,10 @@ from otel_toolcall_eval.emission.judged_root import with_verdicts, write_verdict
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.observing import observe
 from otel_toolcall_eval.emission.recording import SdkRecorder
-from otel_toolcall_eval.pipeline import OWN_SCOPE
+from otel_toolcall_eval.engine.binding import CRITERIA_ATTRIBUTE
+from otel_toolcall_eval.engine.counters import AllCounts
+from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
+from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.sources.log_processor import LogSource
 from otel_toolcall_eval.sources.root_keeper import RootKeeper
 from otel_toolcall_eval.sources.span_processor import SpanSource
@@ -22,7 +23,6 @@ from otel_toolcall_eval.sources.watching import WatchedTraces
 from otel_toolcall_eval.sources.wrapped_next import SafeNext, WrappedNext
 from otel_toolcall_eval.suppression import suppressed_instrumentation
 from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline
-from otel_toolcall_eval.worker import Worker
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
     from opentelemetry.trace import TracerProvider
 
-    from otel_toolcall_eval.emitter import Emitter
+    from otel_toolcall_eval.engine.emitter import Emitter
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
     from otel_toolcall_eval.settings.service import Settings
     from otel_toolcall_eval.sources.root_keeper import Said

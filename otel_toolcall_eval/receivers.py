@@ -16,11 +16,11 @@ from otel_toolcall_eval.sources.tokens import Tokens
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from otel_toolcall_eval.engine.worker import Worker
     from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.settings.service import Listen, Listener, Settings, TlsFiles, TokenFile
     from otel_toolcall_eval.sources.http_pages import PageSource, Site
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
-    from otel_toolcall_eval.worker import Worker
 
 _PENDING_REQUESTS = 4
 """Requests of full size that a listener holds at the same time. Smaller ones are as many as fit into the same bytes."""

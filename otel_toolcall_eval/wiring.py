@@ -8,17 +8,17 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.completion import CompletionPolicy
-from otel_toolcall_eval.assembly.log_desk import LogDesk
-from otel_toolcall_eval.assembly.log_store import LogLimits
-from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
+from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
+from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
+from otel_toolcall_eval.engine.buffer.log_store import LogLimits
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
+from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.count import CountEvaluator
 from otel_toolcall_eval.evaluators.order import OrderEvaluator
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria
-from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, load_criteria
 from otel_toolcall_eval.settings.dialect_file import build_extractor
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from otel_toolcall_eval.judging import Evaluators
+    from otel_toolcall_eval.engine.evaluation import Evaluators
     from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.settings.service import Settings
 

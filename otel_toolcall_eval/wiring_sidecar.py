@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.accounts import AllCounts
 from otel_toolcall_eval.emission.attributes import explanation
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo, CriteriaReloads
@@ -17,10 +16,12 @@ from otel_toolcall_eval.emission.explain import explain_of
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.emission.process_memory import ProcessMemory
+from otel_toolcall_eval.engine.admission import Brake
+from otel_toolcall_eval.engine.counters import AllCounts
+from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
 from otel_toolcall_eval.journal.store import Sync
 from otel_toolcall_eval.model.errors import CriteriaError
-from otel_toolcall_eval.pace import Brake
 from otel_toolcall_eval.receivers import build_receivers
 from otel_toolcall_eval.settings.criteria_file import load_criteria
 from otel_toolcall_eval.sources.http_pages import health_page, json_page, metrics_page
@@ -33,19 +34,18 @@ from otel_toolcall_eval.status.store import Store
 from otel_toolcall_eval.wiring import build_pipeline, own_version
 from otel_toolcall_eval.wiring_forwarding import build_client, build_forwarder
 from otel_toolcall_eval.wiring_telemetry import build_telemetry
-from otel_toolcall_eval.worker import Worker
 from otel_toolcall_eval.zstandard import zstandard_packer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_toolcall_eval.assembly.waiting import Waiting
     from otel_toolcall_eval.emission.console import ConsoleEmitter
     from otel_toolcall_eval.emission.telemetry import Telemetry
-    from otel_toolcall_eval.emitter import Emitter
+    from otel_toolcall_eval.engine.buffer.waiting import Waiting
+    from otel_toolcall_eval.engine.emitter import Emitter
+    from otel_toolcall_eval.engine.pipeline import Pipeline
     from otel_toolcall_eval.forwarding.forwarder import Forwarder
     from otel_toolcall_eval.model.criteria import CriteriaSet
-    from otel_toolcall_eval.pipeline import Pipeline
     from otel_toolcall_eval.receivers import Receivers
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
     from otel_toolcall_eval.settings.service import Settings

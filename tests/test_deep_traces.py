@@ -16,14 +16,14 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext
 
 from otel_toolcall_eval import Label, evaluate
-from otel_toolcall_eval.assembly.completion import CompletionPolicy, Unit
-from otel_toolcall_eval.assembly.limits import BufferLimits
-from otel_toolcall_eval.assembly.packing import SpanReader, SpanWriter
 from otel_toolcall_eval.emission.attributes import Explain, ExplainValues, event_attributes
+from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
+from otel_toolcall_eval.engine.buffer.limits import BufferLimits
+from otel_toolcall_eval.engine.buffer.packing import SpanReader, SpanWriter
 from otel_toolcall_eval.extraction.explaining import Outcome, explain
 from otel_toolcall_eval.otlp import otlp_protobuf
 from otel_toolcall_eval.otlp.any_value import MAX_NESTING
-from tests.assembly.judged import READER, args, count, order, pipeline
+from tests.engine.buffer.judged import READER, args, count, order, pipeline
 from tests.fakes import SECOND_NS
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
+    from otel_toolcall_eval.engine.pipeline import Pipeline
     from otel_toolcall_eval.model.criteria import Check
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.pipeline import Pipeline
 
 TRACE: Final = bytes(15) + b"\1"
 OF_A_REQUEST: Final = 2_000

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import set_span_in_context
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor, evaluate
-from otel_toolcall_eval.binding import CRITERIA_ATTRIBUTE
+from otel_toolcall_eval.engine.binding import CRITERIA_ATTRIBUTE
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import post, running_sidecar
 

@@ -15,7 +15,9 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from otel_toolcall_eval.__main__ import main
-from otel_toolcall_eval.assembly.log_desk import LogDesk
+from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
+from otel_toolcall_eval.engine.pipeline import Pipeline
+from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.criteria import (
     ArgsCriteria,
@@ -30,12 +32,10 @@ from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Projection, Trigger
 from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
-from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sources.log_processor import TRANSPORT, LogSource
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from otel_toolcall_eval.wiring import EVALUATORS
-from otel_toolcall_eval.worker import Worker
 from tests.fakes import ListEmitter, span
 from tests.otlp.test_otlp_logs import log, request, text, to_json
 from tests.patience import PATIENCE_SECONDS

@@ -16,7 +16,7 @@ from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sources.receivers import Intake, call, otlp, running
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.worker import Worker
+    from otel_toolcall_eval.engine.worker import Worker
 
 LARGEST = 10_000
 LARGE = request_of(numbered(1), attributes=[attribute("padding", "x" * (LARGEST - 500))]).SerializeToString()

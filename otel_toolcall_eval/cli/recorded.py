@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.cli.progress import progress
+from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.settings.service import Deployment
@@ -18,12 +18,12 @@ from otel_toolcall_eval.wiring import KEEP_ALL_LOGS, build_recorded_pipeline, wi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from otel_toolcall_eval.engine.pipeline import Pipeline
     from otel_toolcall_eval.extraction.extractor import Extractor
     from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.model.trace import Projection, Span
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
-    from otel_toolcall_eval.pipeline import Pipeline
     from otel_toolcall_eval.settings.service import Settings
 
 TRANSPORT = "file"

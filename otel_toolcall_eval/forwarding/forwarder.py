@@ -27,7 +27,7 @@ from otel_toolcall_eval.suppression import suppressed_instrumentation
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from otel_toolcall_eval.accounts import Counts
+    from otel_toolcall_eval.engine.counters import Counts
     from otel_toolcall_eval.forwarding.downstream import Client, Outcome
     from otel_toolcall_eval.forwarding.forward_queue import Entry
     from otel_toolcall_eval.model.errors import Problem

@@ -16,7 +16,7 @@ from otel_toolcall_eval.model.decision import Given
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_toolcall_eval.assembly.earlier_life import EarlierLife
+    from otel_toolcall_eval.engine.buffer.earlier_life import EarlierLife
     from otel_toolcall_eval.journal.entries import Draft
     from otel_toolcall_eval.journal.retention import Fate
 

@@ -15,8 +15,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
-from otel_toolcall_eval.assembly.earlier_life import Flags, Kept
-from otel_toolcall_eval.assembly.packing import FORMAT, SpanReader, SpanWriter
+from otel_toolcall_eval.engine.buffer.earlier_life import Flags, Kept
+from otel_toolcall_eval.engine.buffer.packing import FORMAT, SpanReader, SpanWriter
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.decision import Decision, Given
 from otel_toolcall_eval.model.log_record import LogRecord
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from otel_toolcall_eval.assembly.shed import Shed
+    from otel_toolcall_eval.engine.buffer.shed import Shed
+    from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
     from otel_toolcall_eval.model.trace import Span
-    from otel_toolcall_eval.work_items import BindRequest, LogRequest, SpanRequest
 
 IN_NO_TRACE = b""
 """In place of a trace ID: log records that are in no trace."""

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.shed import Shed
+from otel_toolcall_eval.engine.buffer.shed import Shed
 from otel_toolcall_eval.journal.entries import WAITING, EntryReader, Kind, body_is_whole, head_is_whole
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from otel_toolcall_eval.engine.pipeline import Pipeline
     from otel_toolcall_eval.journal.entries import Row
     from otel_toolcall_eval.journal.retention import Retention
     from otel_toolcall_eval.journal.store import Store
     from otel_toolcall_eval.model.decision import Decision
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.pipeline import Pipeline
 
 TRANSPORT = "journal"
 """What spans and log records are counted under that were taken in by an earlier process."""

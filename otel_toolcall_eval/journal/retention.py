@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from otel_toolcall_eval.assembly.limits import BufferLimits
+    from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 
 SECOND_NS = 1_000_000_000
 LOG_BYTES = 128 << 20

@@ -18,7 +18,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.shed import Shed
+from otel_toolcall_eval.engine.buffer.shed import Shed
+from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
 from otel_toolcall_eval.journal.compaction import compaction
 from otel_toolcall_eval.journal.entries import WAITING, Kind, bind_of, decision_of, logs_of, shed_of, spans_of
 from otel_toolcall_eval.journal.replay import Replay
@@ -27,19 +28,18 @@ from otel_toolcall_eval.journal.store import FAULTS, Store, Sync
 from otel_toolcall_eval.journal.ticker import Ticker
 from otel_toolcall_eval.journal.writer import Writer
 from otel_toolcall_eval.model.errors import OverloadedError
-from otel_toolcall_eval.work_items import BindRequest, LogRequest, SpanRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from otel_toolcall_eval.accounts import Counts
-    from otel_toolcall_eval.assembly.limits import BufferLimits
+    from otel_toolcall_eval.engine.buffer.limits import BufferLimits
+    from otel_toolcall_eval.engine.counters import Counts
+    from otel_toolcall_eval.engine.pipeline import Pipeline
+    from otel_toolcall_eval.engine.work_items import WorkItem
     from otel_toolcall_eval.journal.entries import Draft
     from otel_toolcall_eval.model.decision import Decision
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.pipeline import Pipeline
-    from otel_toolcall_eval.work_items import WorkItem
 
 _logger = logging.getLogger(__name__)
 

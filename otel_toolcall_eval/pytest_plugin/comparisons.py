@@ -10,9 +10,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
+from otel_toolcall_eval.engine.evaluation import included
 from otel_toolcall_eval.evaluators.answers import compared
 from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
-from otel_toolcall_eval.judging import included
 from otel_toolcall_eval.model.criteria import (
     EVERY_TOOL,
     ArgsCriteria,

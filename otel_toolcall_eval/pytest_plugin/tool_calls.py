@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval import api
+from otel_toolcall_eval.engine.evaluation import included
+from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.extraction.explaining import Outcome, explain
-from otel_toolcall_eval.judging import included
 from otel_toolcall_eval.model.criteria import Include
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallStatus, ContentState
 from otel_toolcall_eval.model.trace import Doubt
-from otel_toolcall_eval.pipeline import OWN_SCOPE
 from otel_toolcall_eval.pytest_plugin.comparisons import CallArgs, CallCount, CallOrder, CallOutputs
 from otel_toolcall_eval.pytest_plugin.items import Judged, PathsLike, criteria_paths, judge_all
 from otel_toolcall_eval.pytest_plugin.recorder import recorder_of, why_no_span

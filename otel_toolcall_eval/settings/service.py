@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.completion import IN_PROCESS_POLICY, CompletionPolicy
-from otel_toolcall_eval.assembly.trace_buffer import BufferLimits
+from otel_toolcall_eval.engine.buffer.completion import IN_PROCESS_POLICY, CompletionPolicy
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.settings.types import MIB, Address
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
+    from otel_toolcall_eval.engine.work_items import Receipt
     from otel_toolcall_eval.sources.http_body import BodyReader
     from otel_toolcall_eval.sources.http_cors import Cors
     from otel_toolcall_eval.sources.http_hosts import Hosts
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.sources.sink import Refused
     from otel_toolcall_eval.sources.site_gate import SiteGate
     from otel_toolcall_eval.sources.tokens import Tokens
-    from otel_toolcall_eval.work_items import Receipt
 
 _INLINE_BYTES = 256 << 10
 _PAGE_THREADS = 2

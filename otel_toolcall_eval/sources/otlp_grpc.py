@@ -32,11 +32,11 @@ from otel_toolcall_eval.sources.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from otel_toolcall_eval.engine.work_items import Receipt
     from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
     from otel_toolcall_eval.sources.server_tls import ServerTls
     from otel_toolcall_eval.sources.sink import Refused
     from otel_toolcall_eval.sources.tokens import Tokens
-    from otel_toolcall_eval.work_items import Receipt
 
 TRANSPORT = "grpc"
 

@@ -8,21 +8,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.shed import Shed
+from otel_toolcall_eval.engine.buffer.shed import Shed
+from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.otlp import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf
 from otel_toolcall_eval.otlp.otlp_metrics import check_metrics
 from otel_toolcall_eval.otlp.replies import Encoding, Signal, export_reply
-from otel_toolcall_eval.pipeline import OWN_SCOPE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
+    from otel_toolcall_eval.engine.work_items import Receipt
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
     from otel_toolcall_eval.sources.sink import Forward, LogSink, Passage, ProjectionSource, Shedder, SpanSink
-    from otel_toolcall_eval.work_items import Receipt
 
 _DECODERS = {Encoding.PROTOBUF: otlp_protobuf.decode_traces, Encoding.JSON: otlp_json.decode_traces}
 _LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_logs_json.decode_logs}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.model.errors import OverloadedError
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.work_items import Receipt
+    from otel_toolcall_eval.engine.work_items import Receipt
 
 RECEIPT_SECONDS = 8.0
 """In all, the pause included. Senders give up after 10 s. One that is told before that sends again, and what was taken in after all is

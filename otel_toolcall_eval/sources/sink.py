@@ -9,12 +9,12 @@ from otel_toolcall_eval.model.errors import ForwardQueueFullError
 from otel_toolcall_eval.model.trace import Projection
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.assembly.shed import Shed
+    from otel_toolcall_eval.engine.buffer.shed import Shed
+    from otel_toolcall_eval.engine.work_items import Receipt
     from otel_toolcall_eval.model.errors import IntakeError
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
     from otel_toolcall_eval.otlp.replies import Encoding, Signal
-    from otel_toolcall_eval.work_items import Receipt
 
 DEFAULT_MAX_MESSAGE_BYTES = 64 << 20
 """Largest message that a receiver takes, unpacked. Source: OTLP specification, which advises 64 MiB."""

@@ -19,23 +19,23 @@ from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace import Span as SdkSpan
 
+from otel_toolcall_eval.engine.work_items import BindRequest
 from otel_toolcall_eval.sources.losses import Losses
 from otel_toolcall_eval.sources.news_reader import IS_REMOTE, SPAN_ID, TRACE_ID, NewsReader
 from otel_toolcall_eval.sources.watching import WATCHERS_KEY
-from otel_toolcall_eval.work_items import BindRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from opentelemetry.context import Context
 
+    from otel_toolcall_eval.engine.work_items import WorkItem
     from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.trace import Projection
     from otel_toolcall_eval.sources.news_reader import News
     from otel_toolcall_eval.sources.root_keeper import RootKeeper
     from otel_toolcall_eval.sources.sink import LocalSink
     from otel_toolcall_eval.sources.watching import WatchedTraces
-    from otel_toolcall_eval.work_items import WorkItem
 
 LOOK_AT: Final = 256
 """News that makes the judging thread come: starts and ends, some hundred spans."""

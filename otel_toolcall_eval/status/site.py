@@ -22,7 +22,7 @@ from otel_toolcall_eval.status.waterfall import WIDTH, lay_out, whole_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from otel_toolcall_eval.assembly.waiting import Waiting
+    from otel_toolcall_eval.engine.buffer.waiting import Waiting
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.sources.http_pages import SiteRequest
     from otel_toolcall_eval.status.history import History

@@ -18,7 +18,7 @@ from tests.fakes import SECOND_NS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from otel_toolcall_eval.pipeline import Pipeline
+    from otel_toolcall_eval.engine.pipeline import Pipeline
 
 ROUNDS: Final = 5
 MOST: Final = 2.2

@@ -8,20 +8,20 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.limits import BufferLimits
+from otel_toolcall_eval.engine.buffer.limits import BufferLimits
+from otel_toolcall_eval.engine.journaling import NoJournal
+from otel_toolcall_eval.engine.work_items import SpanRequest
 from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
 from otel_toolcall_eval.journal.store import Sync
-from otel_toolcall_eval.journaling import NoJournal
 from otel_toolcall_eval.model.trace import Resource, Scope, Span
-from otel_toolcall_eval.work_items import SpanRequest
-from tests.assembly.judged import count, pipeline
 from tests.bench.results import Result
+from tests.engine.buffer.judged import count, pipeline
 from tests.fakes import SECOND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_toolcall_eval.journaling import Journal
+    from otel_toolcall_eval.engine.journaling import Journal
 
 RESOURCE = Resource(attributes={f"resource.attribute.{n}": f"some value {n}" for n in range(12)})
 SCOPE = Scope(name="bench", version="1")

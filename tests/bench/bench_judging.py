@@ -19,13 +19,13 @@ from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.otlp import otlp_protobuf
 from otel_toolcall_eval.process_limits import collect_garbage_seldom
 from otel_toolcall_eval.settings.criteria_check import build_check
-from tests.assembly.judged import pipeline
 from tests.bench.results import FOLDER, Goal, Result, middle
+from tests.engine.buffer.judged import pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from otel_toolcall_eval.pipeline import Pipeline
+    from otel_toolcall_eval.engine.pipeline import Pipeline
 
 GOALS: Final = {4: 40.0, 20: 150.0, 100: 700.0, 1_000: 15_000.0}
 """By calls of a trace: microseconds in which it should be judged."""

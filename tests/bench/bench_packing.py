@@ -11,8 +11,8 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.assembly.compressing import Compressors, ZlibPacker
-from otel_toolcall_eval.assembly.packing import PackedSpans, SpanWriter
+from otel_toolcall_eval.engine.buffer.compressing import Compressors, ZlibPacker
+from otel_toolcall_eval.engine.buffer.packing import PackedSpans, SpanWriter
 from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.zstandard import zstandard_packer
@@ -22,7 +22,7 @@ from tests.bench.results import Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from otel_toolcall_eval.assembly.compressing import Packer
+    from otel_toolcall_eval.engine.buffer.compressing import Packer
     from otel_toolcall_eval.model.trace import Span
 
 TRACES: Final = 400

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.otlp import otlp_protobuf
-from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.wiring import EVALUATORS
-from tests.assembly.judged import READER
 from tests.bench import __main__ as program
 from tests.bench import results as kept
 from tests.bench.agent_traces import SPANS_OF_TRACE, request_of
 from tests.bench.loads import LOADS, Load, Requests, criteria
 from tests.bench.results import Goal, Result, quantile
+from tests.engine.buffer.judged import READER
 
 if TYPE_CHECKING:
     from pathlib import Path

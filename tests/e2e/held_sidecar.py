@@ -14,8 +14,8 @@ import signal
 import sys
 
 from otel_toolcall_eval.__main__ import main
+from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.sidecar import Sidecar
-from otel_toolcall_eval.worker import Worker
 
 
 def hold_judging() -> None:

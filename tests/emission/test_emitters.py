@@ -18,12 +18,12 @@ from otel_toolcall_eval.emission.collection import Collection
 from otel_toolcall_eval.emission.console import ConsoleEmitter
 from otel_toolcall_eval.emission.events import EventsEmitter
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
+from otel_toolcall_eval.engine.pipeline import Pipeline
+from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Doubt
-from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.status.condensing import Telling
 from otel_toolcall_eval.status.recent import Recent
-from otel_toolcall_eval.worker import Worker
 from tests.emission.reports import CANARY, BrokenJustification, inconclusive, judged_span, report, score, verdict
 from tests.fakes import PlainReader
 from tests.patience import PATIENCE_SECONDS
@@ -31,7 +31,7 @@ from tests.patience import PATIENCE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from otel_toolcall_eval.emitter import Emitter
+    from otel_toolcall_eval.engine.emitter import Emitter
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.status.condensing import ReportRow, VerdictRow
     from otel_toolcall_eval.status.store import Store

@@ -17,8 +17,6 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.resources import Resource
 
-from otel_toolcall_eval.assembly.limits import BufferLimits
-from otel_toolcall_eval.assembly.log_desk import LogDesk
 from otel_toolcall_eval.emission import names
 from otel_toolcall_eval.emission.aggregator import Aggregator
 from otel_toolcall_eval.emission.collection import Collection
@@ -27,6 +25,10 @@ from otel_toolcall_eval.emission.observing import observe
 from otel_toolcall_eval.emission.operation_names import QUEUE_MEMORY
 from otel_toolcall_eval.emission.recording import SdkRecorder
 from otel_toolcall_eval.emission.vocabulary import Vocabulary
+from otel_toolcall_eval.engine.buffer.limits import BufferLimits
+from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
+from otel_toolcall_eval.engine.pipeline import Pipeline
+from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
 from otel_toolcall_eval.journal.store import Sync
@@ -34,8 +36,6 @@ from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
 from otel_toolcall_eval.model.trace import Doubt, Trigger
 from otel_toolcall_eval.otlp.decoded import DecodedTraces
-from otel_toolcall_eval.pipeline import Pipeline
-from otel_toolcall_eval.worker import Worker
 from tests.emission.reports import CANARY, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, score, verdict
 from tests.fakes import SECOND_NS, PlainReader, span
 from tests.patience import PATIENCE_SECONDS

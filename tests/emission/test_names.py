@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from otel_toolcall_eval import pipeline
 from otel_toolcall_eval.emission import names, operation_names
 from otel_toolcall_eval.emission.instrument import Attribute, Instrument, Kind, Origin
+from otel_toolcall_eval.engine import pipeline
 
 _TRACE_ATTRIBUTES = {"toolcall_eval.trigger", "toolcall_eval.completeness"}
 _TRANSPORT = {"toolcall_eval.transport"}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_toolcall_eval.engine.evaluation import evaluate
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.count import CountEvaluator
 from otel_toolcall_eval.evaluators.order import OrderEvaluator
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
-from otel_toolcall_eval.judging import evaluate
 from otel_toolcall_eval.model.criteria import (
     ArgsCriteria,
     ArgsExpectation,
@@ -27,7 +27,7 @@ from otel_toolcall_eval.model.criteria import (
 from tests.evaluators.calls import ABSENT, call, log
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.judging import Evaluators
+    from otel_toolcall_eval.engine.evaluation import Evaluators
     from otel_toolcall_eval.model.criteria import Criteria
 
 CALLS = [

@@ -10,29 +10,29 @@ from dataclasses import dataclass, field
 from itertools import count as counter
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.assembly.completion import CompletionPolicy
-from otel_toolcall_eval.assembly.limits import BufferLimits
-from otel_toolcall_eval.assembly.log_desk import LogDesk
-from otel_toolcall_eval.assembly.shed import Shed
+from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
+from otel_toolcall_eval.engine.buffer.limits import BufferLimits
+from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
+from otel_toolcall_eval.engine.buffer.shed import Shed
+from otel_toolcall_eval.engine.pipeline import Pipeline
+from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.journal.entries import Kind
 from otel_toolcall_eval.journal.sqlite_journal import COMPACT_BYTES, SqliteJournal
 from otel_toolcall_eval.journal.store import Sync
-from otel_toolcall_eval.pipeline import Pipeline
 from otel_toolcall_eval.wiring import EVALUATORS
-from otel_toolcall_eval.work_items import BindRequest, LogRequest, SpanRequest
-from tests.assembly.judged import READER, count, criteria_set
+from tests.engine.buffer.judged import READER, count, criteria_set
 from tests.fakes import SECOND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from otel_toolcall_eval.engine.work_items import WorkItem
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Span
-    from otel_toolcall_eval.work_items import WorkItem
 
 ANY = criteria_set([count(any=["<=", 2], search=1)])
 HOUR_NS = 3600 * SECOND_NS

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.assembly.completion import CompletionPolicy, Unit
-from otel_toolcall_eval.assembly.limits import BufferLimits
+from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
+from otel_toolcall_eval.engine.buffer.limits import BufferLimits
+from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest
 from otel_toolcall_eval.journal import statements as sql
 from otel_toolcall_eval.journal.retention import LOG_WINDOW_NS, Retention
 from otel_toolcall_eval.journal.store import APPLICATION_ID, FORMAT_VERSION, Store, Sync
@@ -20,7 +21,6 @@ from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.errors import OverloadedError, SettingsError
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.trace import Doubt
-from otel_toolcall_eval.work_items import BindRequest, LogRequest
 from tests.fakes import SECOND_NS, span
 from tests.journal.lives import Life, copy_of, next_life, request, verdicts
 from tests.journal.test_replay import AGENT, labels, tool

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.assembly.completion import CompletionPolicy, Unit
-from otel_toolcall_eval.assembly.limits import BufferLimits
-from otel_toolcall_eval.assembly.shed import Shed
+from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
+from otel_toolcall_eval.engine.buffer.limits import BufferLimits
+from otel_toolcall_eval.engine.buffer.shed import Shed
+from otel_toolcall_eval.engine.work_items import BindRequest
 from otel_toolcall_eval.journal.store import Sync
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.trace import Doubt, Trigger
-from otel_toolcall_eval.work_items import BindRequest
-from tests.assembly.judged import args, count
+from tests.engine.buffer.judged import args, count
 from tests.fakes import SECOND_NS, span
 from tests.journal.lives import ANY, HOUR_NS, Killed, Life, holds_open, next_life, request, verdicts
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_toolcall_eval.engine.work_items import Receipt
 from otel_toolcall_eval.model.errors import DecodeError, ForwardQueueFullError, OverloadedError
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.otlp.replies import Encoding, Signal
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from otel_toolcall_eval.sources.sink import reason_of
-from otel_toolcall_eval.work_items import Receipt
 from tests.otlp.otlp_requests import numbered, request_of
 from tests.otlp.test_transcoding import everything_in_logs, everything_in_metrics
 from tests.sources.receivers import Intake
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.assembly.shed import Shed
+    from otel_toolcall_eval.engine.buffer.shed import Shed
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
 

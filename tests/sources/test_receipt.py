@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_toolcall_eval.engine.work_items import Receipt
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.sources import otlp_grpc, receipt
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
-from otel_toolcall_eval.work_items import Receipt
 from tests.patience import wait_for
 from tests.sources.receivers import KEEP, LOGS, TRACES, Called, call, post, running
 

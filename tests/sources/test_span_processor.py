@@ -19,6 +19,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_toolcall_eval import expect_tool_calls
+from otel_toolcall_eval.engine.work_items import BindRequest, SpanRequest
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.trace import Projection, Span
 from otel_toolcall_eval.sources import open_spans, span_processor
@@ -28,7 +29,6 @@ from otel_toolcall_eval.sources.root_keeper import RootKeeper
 from otel_toolcall_eval.sources.sdk_spans import MAX_SHARED, SpanConverter
 from otel_toolcall_eval.sources.span_processor import LOOK_SECONDS, SpanSource
 from otel_toolcall_eval.sources.watching import WatchedTraces
-from otel_toolcall_eval.work_items import BindRequest, SpanRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Link, SpanKind, Tracer, TraceState
     from opentelemetry.util.types import Attributes
 
-    from otel_toolcall_eval.work_items import WorkItem
+    from otel_toolcall_eval.engine.work_items import WorkItem
 
 PROJECTION = Projection(keys=frozenset({"tool.name", "input.value"}), event_names=frozenset({"exception"}))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.assembly.waiting import Waiting, WaitingTrace
+from otel_toolcall_eval.engine.buffer.waiting import Waiting, WaitingTrace
 from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, CriteriaSet, Operator, Reach, Selector
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.score import Label

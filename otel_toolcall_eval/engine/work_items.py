@@ -1,0 +1,75 @@
+"""What waits in the worker's queue: whole requests, and questions that only the worker's thread can answer."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from otel_toolcall_eval.engine.buffer.shed import Shed
+    from otel_toolcall_eval.engine.buffer.waiting import Waiting
+    from otel_toolcall_eval.model.bound import Bound
+    from otel_toolcall_eval.model.log_record import LogRecord
+    from otel_toolcall_eval.model.trace import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What has to come to pass before a sender is answered: ``done``, if there is such, and that so many ``seconds`` are over."""
+
+    done: Future[None] | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanRequest:
+    """The spans of one request.
+
+    ``rejected`` counts, by reason, others that could not be used. In process, ``open_spans`` counts by trace ID. ``done`` is for a sender
+    that waits until they are in the journal.
+    """
+
+    spans: Sequence[Span]
+    transport: str
+    rejected: Mapping[str, int]
+    open_spans: Mapping[bytes, int] | None
+    size_bytes: int
+    done: Future[None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRequest:
+    """The log records of one request, which held ``received``; ``done`` as for spans."""
+
+    records: Sequence[LogRecord]
+    transport: str
+    received: int
+    size_bytes: int
+    done: Future[None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Asks what waits, at most ``limit`` traces of each kind. The buffer is the worker's, so its thread answers."""
+
+    limit: int
+    answer: Future[Waiting] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindRequest:
+    """Asks that a trace be judged by these criteria, too, whether it is to come, is open, or was judged a moment ago."""
+
+    trace_id: bytes
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Asks for nothing but a turn: to look at what the feed has, and at what is due."""
+
+
+WorkItem: TypeAlias = "SpanRequest | LogRequest | Question | BindRequest | Shed | Look"
