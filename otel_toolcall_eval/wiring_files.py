@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import Problem, SettingsError
+from otel_toolcall_eval.sidecar.build_forwarding import build_client
 from otel_toolcall_eval.wiring import own_version
-from otel_toolcall_eval.wiring_forwarding import build_client
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ def read_files(settings: Settings) -> Sequence[Problem]:
     if not protected and not passes_on:
         return ()
     try:
-        from otel_toolcall_eval.receivers import Protection  # noqa: PLC0415 - needs the sidecar's extra, which whoever checks may not have
+        from otel_toolcall_eval.sidecar.build_receivers import Protection  # noqa: PLC0415 - needs the sidecar's extra, which whoever checks may not have
     except ImportError as error:
         what = f"certificates, keys and tokens were not looked at: {error.name} is not installed"
         return [Problem(where="settings", what=what, fix="pip install 'otel-toolcall-eval[sidecar]'")]

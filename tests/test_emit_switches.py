@@ -9,8 +9,8 @@ import pytest
 
 from tests.emission.sinks import Sink, grpc_sink, plain
 from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.sidecar.test_sidecar import otlp, otlp_span
 from tests.sidecar_process import metric_sums, running_sidecar, send_json
-from tests.test_sidecar import otlp, otlp_span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -65,7 +65,7 @@ def test_the_wheel_holds_the_whole_package_with_its_data_and_nothing_else(wheel:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
     there = {str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     assert packed == there
-    assert {"otel_toolcall_eval/py.typed", "otel_toolcall_eval/status/templates/base.html"} <= packed
+    assert {"otel_toolcall_eval/py.typed", "otel_toolcall_eval/sidecar/admin/status/templates/base.html"} <= packed
     assert {name for name in packed if name.startswith("otel_toolcall_eval/extraction/dialects.")}
     assert "otel_toolcall_eval/demo/evaluations/eval-sets/default.json" in packed
 

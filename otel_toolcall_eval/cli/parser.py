@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from otel_toolcall_eval.cli.output import console
 from otel_toolcall_eval.model.errors import SettingsError
-from otel_toolcall_eval.process_limits import without_collector
+from otel_toolcall_eval.sidecar.process_limits import without_collector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

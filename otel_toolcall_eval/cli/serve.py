@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.emission.explain import build_console
 from otel_toolcall_eval.endpoint import without_credentials
 from otel_toolcall_eval.model.errors import Problem, SettingsError
-from otel_toolcall_eval.process_limits import (
+from otel_toolcall_eval.settings.service import Deployment, LogFormat
+from otel_toolcall_eval.settings.service_file import PREFIX, load_settings
+from otel_toolcall_eval.sidecar.process_limits import (
     collect_garbage_seldom,
     keep_what_is_loaded,
     loading_more,
@@ -21,9 +23,7 @@ from otel_toolcall_eval.process_limits import (
     return_large_blocks,
     without_collector,
 )
-from otel_toolcall_eval.settings.service import Deployment, LogFormat
-from otel_toolcall_eval.settings.service_file import PREFIX, load_settings
-from otel_toolcall_eval.sidecar import Sidecar, load_parts
+from otel_toolcall_eval.sidecar.sidecar import Sidecar, load_parts
 from otel_toolcall_eval.wiring import own_version, with_criteria
 
 if TYPE_CHECKING:

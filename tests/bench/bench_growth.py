@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.otlp import otlp_protobuf
-from otel_toolcall_eval.process_limits import collect_garbage_seldom
+from otel_toolcall_eval.sidecar.process_limits import collect_garbage_seldom
 from tests.bench.agent_traces import request_of as traces_of
 from tests.bench.bench_judging import calls_of, criteria_of, judging, request_of
 from tests.bench.loads import TRACES_OF_BATCH, criteria

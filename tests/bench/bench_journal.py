@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.journaling import NoJournal
 from otel_toolcall_eval.engine.work_items import SpanRequest
-from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
-from otel_toolcall_eval.journal.store import Sync
 from otel_toolcall_eval.model.trace import Resource, Scope, Span
+from otel_toolcall_eval.sidecar.journal.sqlite_journal import SqliteJournal
+from otel_toolcall_eval.sidecar.journal.store import Sync
 from tests.bench.results import Result
 from tests.engine.buffer.judged import count, pipeline
 from tests.fakes import SECOND_NS

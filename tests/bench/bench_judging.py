@@ -17,8 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.otlp import otlp_protobuf
-from otel_toolcall_eval.process_limits import collect_garbage_seldom
 from otel_toolcall_eval.settings.criteria_check import build_check
+from otel_toolcall_eval.sidecar.process_limits import collect_garbage_seldom
 from tests.bench.results import FOLDER, Goal, Result, middle
 from tests.engine.buffer.judged import pipeline
 

@@ -15,7 +15,7 @@ from otel_toolcall_eval.engine.buffer.compressing import Compressors, ZlibPacker
 from otel_toolcall_eval.engine.buffer.packing import PackedSpans, SpanWriter
 from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.zstandard import zstandard_packer
+from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
 from tests.bench.agent_traces import request_of
 from tests.bench.results import Result
 

@@ -12,11 +12,11 @@ from otel_toolcall_eval.otlp.otlp_json import decode_traces
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
-from otel_toolcall_eval.status import recent as recent_module
-from otel_toolcall_eval.status.recent import PASSING_WAITING, Recent
-from otel_toolcall_eval.status.store import Store
+from otel_toolcall_eval.sidecar.admin.status import recent as recent_module
+from otel_toolcall_eval.sidecar.admin.status.recent import PASSING_WAITING, Recent
+from otel_toolcall_eval.sidecar.admin.status.store import Store
 from otel_toolcall_eval.wiring import build_pipeline
-from tests.status.rows import TELL
+from tests.sidecar.status.rows import TELL
 from tests.status_traffic import CRITERIA, Call, trace
 
 if TYPE_CHECKING:

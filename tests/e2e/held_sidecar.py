@@ -15,7 +15,7 @@ import sys
 
 from otel_toolcall_eval.__main__ import main
 from otel_toolcall_eval.engine.worker import Worker
-from otel_toolcall_eval.sidecar import Sidecar
+from otel_toolcall_eval.sidecar.sidecar import Sidecar
 
 
 def hold_judging() -> None:

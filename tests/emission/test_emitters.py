@@ -22,8 +22,8 @@ from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Doubt
-from otel_toolcall_eval.status.condensing import Telling
-from otel_toolcall_eval.status.recent import Recent
+from otel_toolcall_eval.sidecar.admin.status.condensing import Telling
+from otel_toolcall_eval.sidecar.admin.status.recent import Recent
 from tests.emission.reports import CANARY, BrokenJustification, inconclusive, judged_span, report, score, verdict
 from tests.fakes import PlainReader
 from tests.patience import PATIENCE_SECONDS
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.engine.emitter import Emitter
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.status.condensing import ReportRow, VerdictRow
-    from otel_toolcall_eval.status.store import Store
+    from otel_toolcall_eval.sidecar.admin.status.condensing import ReportRow, VerdictRow
+    from otel_toolcall_eval.sidecar.admin.status.store import Store
 
 REPORTS = (
     report(verdict()),

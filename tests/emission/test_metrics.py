@@ -30,12 +30,12 @@ from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
-from otel_toolcall_eval.journal.sqlite_journal import SqliteJournal
-from otel_toolcall_eval.journal.store import Sync
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
 from otel_toolcall_eval.model.trace import Doubt, Trigger
 from otel_toolcall_eval.otlp.decoded import DecodedTraces
+from otel_toolcall_eval.sidecar.journal.sqlite_journal import SqliteJournal
+from otel_toolcall_eval.sidecar.journal.store import Sync
 from tests.emission.reports import CANARY, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, score, verdict
 from tests.fakes import SECOND_NS, PlainReader, span
 from tests.patience import PATIENCE_SECONDS

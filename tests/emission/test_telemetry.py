@@ -30,7 +30,7 @@ from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation, Out
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallLog, Content, ContentState, Payload, ToolCall
-from otel_toolcall_eval.wiring_telemetry import build_telemetry
+from otel_toolcall_eval.sidecar.build_telemetry import build_telemetry
 from tests.emission.reports import CANARY, END_UNIX_NS, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, score, verdict
 from tests.emission.sinks import plain
 from tests.patience import PATIENCE_SECONDS, wait_for
@@ -319,7 +319,7 @@ PROGRAM = """
 import sys
 from otel_toolcall_eval.emission.operation_names import OPERATION_OBSERVED
 from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
-from otel_toolcall_eval.wiring_telemetry import build_telemetry
+from otel_toolcall_eval.sidecar.build_telemetry import build_telemetry
 telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint=sys.argv[1], protocol=sys.argv[2]))
 for _ in range(2000):
     telemetry.outlets[Signal.LOGS].send(b"x", items=1)

@@ -13,8 +13,8 @@ from otel_toolcall_eval.sources.http_pages import Page, health_page
 from otel_toolcall_eval.sources.sink import reason_of
 from tests.otlp.otlp_requests import numbered, request_of
 from tests.patience import PATIENCE_SECONDS
+from tests.sidecar.test_control import TRACE, Bound, listening, put
 from tests.sources.receivers import JSON, PROTOBUF, Intake, ask, http_receiver, post, running
-from tests.sources.test_control_http import TRACE, Bound, listening, put
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

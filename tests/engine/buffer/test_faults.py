@@ -28,16 +28,16 @@ AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "weather"
 QUIET_NS = 10 * SECOND_NS
 
 ELSEWHERE = [
-    pytest.param("A9", "tests.test_sidecar", "test_sigterm_judges_what_is_pending_and_ends_cleanly", id="A9-restart"),
+    pytest.param("A9", "tests.sidecar.test_sidecar", "test_sigterm_judges_what_is_pending_and_ends_cleanly", id="A9-restart"),
     pytest.param(
         "A10",
-        "tests.journal.test_faults",
+        "tests.sidecar.journal.test_faults",
         "test_a10_what_can_not_be_read_back_costs_its_trace_its_completeness",
         id="A10-journal-read-error",
     ),
     pytest.param(
         "A11",
-        "tests.journal.test_faults",
+        "tests.sidecar.journal.test_faults",
         "test_a11_corrupt_file_is_moved_aside_and_the_sidecar_starts_and_is_healthy",
         id="A11-corrupt-journal",
     ),
@@ -53,7 +53,7 @@ ELSEWHERE = [
         "A16", "tests.test_in_process", "test_child_processes_have_verdicts_of_their_own_and_a_held_root_is_exported_once", id="A16"
     ),
     pytest.param("A17", "tests.test_in_process", "test_exit_does_not_hang_on_a_dead_collector", id="A17-in-process"),
-    pytest.param("A17", "tests.test_sidecar", "test_dead_collector_does_not_hold_the_end", id="A17-exit"),
+    pytest.param("A17", "tests.sidecar.test_sidecar", "test_dead_collector_does_not_hold_the_end", id="A17-exit"),
     pytest.param("A18", "tests.sources.test_span_processor", "test_own_spans_are_passed_over", id="A18-own-spans"),
     pytest.param("A18", "tests.test_in_process", "test_exports_own_calls_do_not_make_spans_for_ever", id="A18-instrumented-exporter"),
     pytest.param("A22", "tests.test_in_process", "test_lazy_generator_keeps_one_agent_open_and_the_next_one_nests_in_it", id="A22"),

@@ -18,7 +18,7 @@ from otel_toolcall_eval.engine.buffer.packing import PackedSpans
 from otel_toolcall_eval.engine.buffer.span_kinds import never
 from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
 from otel_toolcall_eval.model.trace import Resource, Scope, SpanEvent, StatusCode, Trigger
-from otel_toolcall_eval.zstandard import zstandard_packer
+from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
 from tests.fakes import SECOND_NS, span
 
 if TYPE_CHECKING:

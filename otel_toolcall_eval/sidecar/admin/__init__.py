@@ -1,0 +1,1 @@
+"""What an operator reaches: the control listener, and the status pages."""
