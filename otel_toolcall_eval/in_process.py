@@ -16,13 +16,13 @@ from otel_toolcall_eval.engine.binding import CRITERIA_ATTRIBUTE
 from otel_toolcall_eval.engine.counters import AllCounts
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.engine.worker import Worker
+from otel_toolcall_eval.settings.build_pipeline import SECOND_NS, build_pipeline
 from otel_toolcall_eval.sources.log_processor import LogSource
 from otel_toolcall_eval.sources.root_keeper import RootKeeper
 from otel_toolcall_eval.sources.span_processor import SpanSource
 from otel_toolcall_eval.sources.watching import WatchedTraces
 from otel_toolcall_eval.sources.wrapped_next import SafeNext, WrappedNext
 from otel_toolcall_eval.suppression import suppressed_instrumentation
-from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider

@@ -15,11 +15,11 @@ from otel_toolcall_eval.emission.deadline import Attempt, Flusher
 from otel_toolcall_eval.in_process import build_in_process
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.registration import Registration
+from otel_toolcall_eval.settings.build_pipeline import SECOND_NS, build_pipeline, with_criteria
 from otel_toolcall_eval.settings.criteria_check import read_criteria
 from otel_toolcall_eval.settings.criteria_file import load_criteria
 from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
-from otel_toolcall_eval.wiring import SECOND_NS, build_pipeline, with_criteria
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import Problem, SettingsError
+from otel_toolcall_eval.settings.build_pipeline import own_version
 from otel_toolcall_eval.sidecar.build_forwarding import build_client
-from otel_toolcall_eval.wiring import own_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -92,7 +92,6 @@ MOVING = {
     "emission/recording": "exporters/metrics/recording",
     "emission/telemetry": "exporters/telemetry",
     "emission/vocabulary": "exporters/vocabulary",
-    "endpoint": "settings/endpoint",
     "environment_variables": "inprocess/environment_variables",
     "expectations": "inprocess/expectations",
     "forwarding/downstream": "exporters/forward/downstream",
@@ -111,7 +110,6 @@ MOVING = {
     "pytest_plugin/telling": "inprocess/pytest_plugin/telling",
     "pytest_plugin/tool_calls": "inprocess/pytest_plugin/tool_calls",
     "registration": "inprocess/registration",
-    "renewed": "settings/reloading_file",
     "sources/file_format": "receivers/file/format",
     "sources/file_stream": "receivers/file/stream",
     "sources/grpc_calls": "receivers/grpc/calls",
@@ -148,8 +146,6 @@ MOVING = {
     "sources/watching": "inprocess/watching",
     "sources/wrapped_next": "inprocess/wrapped_next",
     "suppression": "exporters/suppression",
-    "token_file": "settings/token_file",
-    "wiring": "settings/build_pipeline",
     "wiring_files": "cli/wiring_files",
 }
 """Where modules stand that have not moved yet, and where they go."""

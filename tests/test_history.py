@@ -23,10 +23,10 @@ from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.otlp import otlp_json, otlp_protobuf
+from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
-from otel_toolcall_eval.wiring import EVALUATORS
 from tests.bench import bench_judging, loads
 from tests.emission.test_batched_events import NOW_UNIX_NS, RESOURCE, Outlet
 from tests.engine.buffer.judged import criteria_set

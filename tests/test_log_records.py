@@ -32,10 +32,10 @@ from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Projection, Trigger
 from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
+from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sources.log_processor import TRANSPORT, LogSource
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
-from otel_toolcall_eval.wiring import EVALUATORS
 from tests.fakes import ListEmitter, span
 from tests.otlp.test_otlp_logs import log, request, text, to_json
 from tests.patience import PATIENCE_SECONDS

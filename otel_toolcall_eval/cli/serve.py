@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.emission.explain import build_console
-from otel_toolcall_eval.endpoint import without_credentials
 from otel_toolcall_eval.model.errors import Problem, SettingsError
+from otel_toolcall_eval.settings.build_pipeline import own_version, with_criteria
+from otel_toolcall_eval.settings.endpoint import without_credentials
 from otel_toolcall_eval.settings.service import Deployment, LogFormat
 from otel_toolcall_eval.settings.service_file import PREFIX, load_settings
 from otel_toolcall_eval.sidecar.process_limits import (
@@ -24,7 +25,6 @@ from otel_toolcall_eval.sidecar.process_limits import (
     without_collector,
 )
 from otel_toolcall_eval.sidecar.sidecar import Sidecar, load_parts
-from otel_toolcall_eval.wiring import own_version, with_criteria
 
 if TYPE_CHECKING:
     import argparse

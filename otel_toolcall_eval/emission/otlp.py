@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry.util.re import parse_env_headers
 
-from otel_toolcall_eval.endpoint import OtlpProtocol, protocol_of
 from otel_toolcall_eval.model.errors import SettingsError
+from otel_toolcall_eval.settings.endpoint import OtlpProtocol, protocol_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from otel_toolcall_eval.endpoint import without_credentials
 from otel_toolcall_eval.model.errors import SettingsError
-from otel_toolcall_eval.renewed import Renewed, readable_by_others
-from otel_toolcall_eval.token_file import tokens_in
+from otel_toolcall_eval.settings.endpoint import without_credentials
+from otel_toolcall_eval.settings.reloading_file import Renewed, readable_by_others
+from otel_toolcall_eval.settings.token_file import tokens_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from otel_toolcall_eval.endpoint import OtlpProtocol
     from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.settings.criteria_file import CriteriaSource
+    from otel_toolcall_eval.settings.endpoint import OtlpProtocol
     from otel_toolcall_eval.settings.patterns import LinearPattern
 
 _SECOND_NS = 1_000_000_000

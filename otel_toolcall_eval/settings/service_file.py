@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from otel_toolcall_eval.endpoint import is_own_address, protocol_of
 from otel_toolcall_eval.model.errors import Problem, SettingsError
 from otel_toolcall_eval.settings.config_model import ConfigModel, check, models_in
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, did_you_mean, quoted
 from otel_toolcall_eval.settings.document import read_document
+from otel_toolcall_eval.settings.endpoint import is_own_address, protocol_of
 from otel_toolcall_eval.settings.service import DEFAULTS, Deployment, Forward, Listen, Listener, Settings, TlsFiles, TokenFile
 from otel_toolcall_eval.settings.service_models import ServiceModel
 from otel_toolcall_eval.settings.types import FROM_TEXT, OFF, Address, AlsoShort, Layer

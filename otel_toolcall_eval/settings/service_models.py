@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, WrapValidator
 
-from otel_toolcall_eval.endpoint import OtlpProtocol
 from otel_toolcall_eval.engine.buffer.completion import Unit
 from otel_toolcall_eval.engine.buffer.span_kinds import RootCondition
 from otel_toolcall_eval.settings.config_model import ConfigModel
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource
 from otel_toolcall_eval.settings.diagnostics import quoted
+from otel_toolcall_eval.settings.endpoint import OtlpProtocol
 from otel_toolcall_eval.settings.service import (
     Compression,
     JournalSync,

@@ -20,6 +20,7 @@ from otel_toolcall_eval.engine.admission import Brake
 from otel_toolcall_eval.engine.counters import AllCounts
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.model.errors import CriteriaError
+from otel_toolcall_eval.settings.build_pipeline import build_pipeline, own_version
 from otel_toolcall_eval.settings.criteria_file import load_criteria
 from otel_toolcall_eval.sidecar.admin.status.condensing import Telling
 from otel_toolcall_eval.sidecar.admin.status.history import History
@@ -34,7 +35,6 @@ from otel_toolcall_eval.sidecar.journal.store import Sync
 from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
 from otel_toolcall_eval.sources.http_pages import health_page, json_page, metrics_page
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
-from otel_toolcall_eval.wiring import build_pipeline, own_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.endpoint import OtlpProtocol, protocol_of
+from otel_toolcall_eval.settings.endpoint import OtlpProtocol, protocol_of
 from otel_toolcall_eval.settings.service import Compression
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import SettingsError, ToolCallEvalError
+from otel_toolcall_eval.settings.build_pipeline import SECOND_NS
 from otel_toolcall_eval.settings.criteria_file import files_of
 from otel_toolcall_eval.settings.diagnostics import Diagnostics
-from otel_toolcall_eval.wiring import SECOND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from otel_toolcall_eval.model.errors import Problem, SettingsError
-from otel_toolcall_eval.renewed import Renewed, readable_by_others
+from otel_toolcall_eval.settings.reloading_file import Renewed, readable_by_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

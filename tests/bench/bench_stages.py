@@ -17,11 +17,11 @@ from otel_toolcall_eval.emission.batched_events import BatchedEvents
 from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.emission.telemetry import own_resource
 from otel_toolcall_eval.otlp import otlp_protobuf
+from otel_toolcall_eval.settings.build_pipeline import build_pipeline
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar.process_limits import collect_garbage_seldom
-from otel_toolcall_eval.wiring import build_pipeline
 from tests.bench.agent_traces import SPANS_OF_TRACE
 from tests.bench.agent_traces import request_of as traces_of
 from tests.bench.bench_growth import LATER_NS, Nowhere

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.otlp.otlp_json import decode_traces
+from otel_toolcall_eval.settings.build_pipeline import build_pipeline
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar.admin.status import recent as recent_module
 from otel_toolcall_eval.sidecar.admin.status.recent import PASSING_WAITING, Recent
 from otel_toolcall_eval.sidecar.admin.status.store import Store
-from otel_toolcall_eval.wiring import build_pipeline
 from tests.sidecar.status.rows import TELL
 from tests.status_traffic import CRITERIA, Call, trace
 

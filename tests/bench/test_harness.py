@@ -14,8 +14,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.otlp import otlp_protobuf
+from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
-from otel_toolcall_eval.wiring import EVALUATORS
 from tests.bench import __main__ as program
 from tests.bench import results as kept
 from tests.bench.agent_traces import SPANS_OF_TRACE, request_of

@@ -12,8 +12,8 @@ from otel_toolcall_eval.emission.otlp import (
     find_target,
     metric_exporter,
 )
-from otel_toolcall_eval.endpoint import OtlpProtocol, is_own_address
 from otel_toolcall_eval.model.errors import SettingsError
+from otel_toolcall_eval.settings.endpoint import OtlpProtocol, is_own_address
 
 NOTHING = OtlpSettings()
 FILE = OtlpSettings(endpoint="http://file:4317")

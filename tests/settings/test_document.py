@@ -123,5 +123,5 @@ def test_a_file_that_grows_beyond_the_bound_is_not_read_to_its_end(monkeypatch: 
 
 
 def test_the_yaml_library_is_loaded_for_yaml_alone() -> None:
-    code = "import sys, otel_toolcall_eval.wiring; print('ruamel.yaml' in sys.modules)"
+    code = "import sys, otel_toolcall_eval.settings.build_pipeline; print('ruamel.yaml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.endpoint import OtlpProtocol
+from otel_toolcall_eval.settings.endpoint import OtlpProtocol
 from otel_toolcall_eval.settings.service import Compression, Forward
 from tests.settings.loading import setting_complaints, settings
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from otel_toolcall_eval.endpoint import OtlpProtocol
 from otel_toolcall_eval.engine.buffer.completion import IN_PROCESS_POLICY, CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.span_kinds import RootCondition
 from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource
+from otel_toolcall_eval.settings.endpoint import OtlpProtocol
 from otel_toolcall_eval.settings.patterns import compile_pattern
 from otel_toolcall_eval.settings.service import (
     Deployment,

@@ -12,9 +12,9 @@ from google.rpc import status_pb2  # type: ignore[import-untyped]
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from otel_toolcall_eval.model.errors import SettingsError
+from otel_toolcall_eval.settings.token_file import MAX_TOKENS
 from otel_toolcall_eval.sources.http_pages import Page, health_page
 from otel_toolcall_eval.sources.tokens import Tokens, UnauthenticatedError
-from otel_toolcall_eval.token_file import MAX_TOKENS
 from tests.otlp.otlp_requests import numbered, request_of
 from tests.patience import PATIENCE_SECONDS
 from tests.sources.certificates import Client, Files, bearer, write_secret

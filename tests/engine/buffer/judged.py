@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.wiring import EVALUATORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

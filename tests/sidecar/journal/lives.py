@@ -17,10 +17,10 @@ from otel_toolcall_eval.engine.buffer.shed import Shed
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
+from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.sidecar.journal.entries import Kind
 from otel_toolcall_eval.sidecar.journal.sqlite_journal import COMPACT_BYTES, SqliteJournal
 from otel_toolcall_eval.sidecar.journal.store import Sync
-from otel_toolcall_eval.wiring import EVALUATORS
 from tests.engine.buffer.judged import READER, count, criteria_set
 from tests.fakes import SECOND_NS
 
