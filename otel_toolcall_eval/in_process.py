@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo
-from otel_toolcall_eval.emission.events import EventsEmitter
-from otel_toolcall_eval.emission.explain import explain_of
-from otel_toolcall_eval.emission.judged_root import with_verdicts, write_verdicts
-from otel_toolcall_eval.emission.metrics import MetricsEmitter
-from otel_toolcall_eval.emission.observing import observe
-from otel_toolcall_eval.emission.recording import SdkRecorder
 from otel_toolcall_eval.engine.binding import CRITERIA_ATTRIBUTE
 from otel_toolcall_eval.engine.counters import AllCounts
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.engine.worker import Worker
+from otel_toolcall_eval.exporters.events.events import EventsEmitter
+from otel_toolcall_eval.exporters.events.judged_root import with_verdicts, write_verdicts
+from otel_toolcall_eval.exporters.explain import explain_of
+from otel_toolcall_eval.exporters.metrics.criteria_counts import CriteriaInfo
+from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
+from otel_toolcall_eval.exporters.metrics.observing import observe
+from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
+from otel_toolcall_eval.exporters.suppression import suppressed_instrumentation
 from otel_toolcall_eval.settings.build_pipeline import SECOND_NS, build_pipeline
 from otel_toolcall_eval.sources.log_processor import LogSource
 from otel_toolcall_eval.sources.root_keeper import RootKeeper
 from otel_toolcall_eval.sources.span_processor import SpanSource
 from otel_toolcall_eval.sources.watching import WatchedTraces
 from otel_toolcall_eval.sources.wrapped_next import SafeNext, WrappedNext
-from otel_toolcall_eval.suppression import suppressed_instrumentation
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider

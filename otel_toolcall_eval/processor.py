@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from opentelemetry import _logs, metrics, trace
 from opentelemetry.sdk.trace import SpanProcessor
 
-from otel_toolcall_eval.emission.deadline import Attempt, Flusher
+from otel_toolcall_eval.exporters.deadline import Attempt, Flusher
 from otel_toolcall_eval.in_process import build_in_process
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.registration import Registration

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from tests.emission.sinks import Sink, grpc_sink
+from tests.exporters.sinks import Sink, grpc_sink
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, get, running_sidecar
 from tests.sources.receivers import LOGS, TRACES

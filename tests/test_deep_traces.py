@@ -16,10 +16,10 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext
 
 from otel_toolcall_eval import Label, evaluate
-from otel_toolcall_eval.emission.attributes import Explain, ExplainValues, event_attributes
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.packing import SpanReader, SpanWriter
+from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues, event_attributes
 from otel_toolcall_eval.extraction.explaining import Outcome, explain
 from otel_toolcall_eval.otlp import otlp_protobuf
 from otel_toolcall_eval.otlp.any_value import MAX_NESTING

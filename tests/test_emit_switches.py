@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.emission.sinks import Sink, grpc_sink, plain
+from tests.exporters.sinks import Sink, grpc_sink, plain
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar.test_sidecar import otlp, otlp_span
 from tests.sidecar_process import metric_sums, running_sidecar, send_json
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tests.emission.sinks import Plain
+    from tests.exporters.sinks import Plain
 
 SWITCHES = ("metrics", "events", "spans")
 JUDGED = {

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from opentelemetry.sdk.resources import Resource
 
-from otel_toolcall_eval.emission.aggregator import Aggregator
-from otel_toolcall_eval.emission.attributes import Explain, ExplainValues
-from otel_toolcall_eval.emission.batched_events import BatchedEvents
-from otel_toolcall_eval.emission.metrics import MetricsEmitter
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.pipeline import Pipeline
+from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues
+from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
+from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
+from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.otlp import otlp_json, otlp_protobuf
 from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
 from tests.bench import bench_judging, loads
-from tests.emission.test_batched_events import NOW_UNIX_NS, RESOURCE, Outlet
 from tests.engine.buffer.judged import criteria_set
+from tests.exporters.test_batched_events import NOW_UNIX_NS, RESOURCE, Outlet
 from tests.fakes import SECOND_NS
 from tests.otlp.otlp_requests import expected_spans, to_json
 from tests.stories import GUIDES_CALLS, Story
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-    from otel_toolcall_eval.emission.aggregator import Key
     from otel_toolcall_eval.engine.buffer.compressing import Packer
+    from otel_toolcall_eval.exporters.metrics.aggregator import Key
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Projection, Span

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, SCENARIOS, SERVICE_NAME
-from tests.emission.sinks import grpc_sink, plain
+from tests.exporters.sinks import grpc_sink, plain
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import running_sidecar
 

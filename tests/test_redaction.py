@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
-from tests.emission.sinks import Sink, grpc_sink
+from tests.exporters.sinks import Sink, grpc_sink
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar.test_sidecar import otlp, otlp_span
 from tests.sidecar_process import running_sidecar, send_json

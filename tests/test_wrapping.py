@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags, set_span_in_context
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor, expect_tool_calls
-from otel_toolcall_eval.emission.attributes import event_attributes
+from otel_toolcall_eval.exporters.events.attributes import event_attributes
 from otel_toolcall_eval.sources import root_keeper, wrapped_next
 from tests.patience import PATIENCE_SECONDS
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import Span
     from opentelemetry.trace import Tracer
 
-    from otel_toolcall_eval.emission.attributes import EventAttributes, Explain
+    from otel_toolcall_eval.exporters.events.attributes import EventAttributes, Explain
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 
 RESULT = "gen_ai.evaluation.result"
@@ -165,7 +165,7 @@ def test_what_is_said_of_a_verdict_is_made_once_for_log_event_and_root(make: Cal
         made.append(verdict)
         return event_attributes(report, verdict, explain=explain)
 
-    monkeypatch.setattr("otel_toolcall_eval.emission.events.event_attributes", counted)
+    monkeypatch.setattr("otel_toolcall_eval.exporters.events.events.event_attributes", counted)
     agent = make()
     with expect_tool_calls(ONE_SEARCH), agent.tracer.start_as_current_span("invoke_agent"):
         pass
@@ -457,7 +457,7 @@ def test_fault_while_writing_the_verdicts_costs_the_root_its_verdict_only(
     make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = make()
-    monkeypatch.setattr("otel_toolcall_eval.emission.judged_root._events", lambda *_: 1 / 0)
+    monkeypatch.setattr("otel_toolcall_eval.exporters.events.judged_root._events", lambda *_: 1 / 0)
     with caplog.at_level(logging.ERROR), expect_tool_calls(ONE_SEARCH):
         agent.tracer.start_span("root").end()
         agent.tracer.start_span("root").end()

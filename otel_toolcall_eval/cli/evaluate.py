@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.output import console, counted, json_ready, remark, text
 from otel_toolcall_eval.cli.recorded import criteria_sources, load, read_pipeline
-from otel_toolcall_eval.emission.attributes import ExplainValues
-from otel_toolcall_eval.emission.explain import explain_of
+from otel_toolcall_eval.exporters.events.attributes import ExplainValues
+from otel_toolcall_eval.exporters.explain import explain_of
 from otel_toolcall_eval.model.criteria import Reach
 from otel_toolcall_eval.model.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.score import Label
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from otel_toolcall_eval.emission.attributes import Explain
+    from otel_toolcall_eval.exporters.events.attributes import Explain
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 

@@ -2,7 +2,7 @@
 
 Another back end is one module in ``emission/`` with a class that has these three methods, and one line in ``wiring.build_sidecar`` (or
 ``in_process.build_in_process``), where it joins the list of emitters; worker, journal and pipeline know no more of emitters than this.
-What it has to keep to, and ``tests/emission/test_emitters.py`` holds it to:
+What it has to keep to, and ``tests/exporters/test_emitters.py`` holds it to:
 
 - ``emit`` never waits: what takes time has a thread and a bounded queue of its own, and counts what it drops; see ``forwarding.forwarder``.
 - Every report comes: of traces that nothing is bound to (``report.unbound``), without a judged span, again with a higher ``revision`` if

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.emission.attributes import explanation
-from otel_toolcall_eval.emission.batched_events import BatchedEvents
-from otel_toolcall_eval.emission.criteria_counts import CriteriaInfo, CriteriaReloads
-from otel_toolcall_eval.emission.explain import explain_of
-from otel_toolcall_eval.emission.metrics import MetricsEmitter
-from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal
-from otel_toolcall_eval.emission.process_memory import ProcessMemory
 from otel_toolcall_eval.engine.admission import Brake
 from otel_toolcall_eval.engine.counters import AllCounts
 from otel_toolcall_eval.engine.worker import Worker
+from otel_toolcall_eval.exporters.events.attributes import explanation
+from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
+from otel_toolcall_eval.exporters.explain import explain_of
+from otel_toolcall_eval.exporters.metrics.criteria_counts import CriteriaInfo, CriteriaReloads
+from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
+from otel_toolcall_eval.exporters.metrics.process_memory import ProcessMemory
+from otel_toolcall_eval.exporters.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.model.errors import CriteriaError
 from otel_toolcall_eval.settings.build_pipeline import build_pipeline, own_version
 from otel_toolcall_eval.settings.criteria_file import load_criteria
@@ -39,12 +39,12 @@ from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_toolcall_eval.emission.console import ConsoleEmitter
-    from otel_toolcall_eval.emission.telemetry import Telemetry
     from otel_toolcall_eval.engine.buffer.waiting import Waiting
     from otel_toolcall_eval.engine.emitter import Emitter
     from otel_toolcall_eval.engine.pipeline import Pipeline
-    from otel_toolcall_eval.forwarding.forwarder import Forwarder
+    from otel_toolcall_eval.exporters.console import ConsoleEmitter
+    from otel_toolcall_eval.exporters.forward.forwarder import Forwarder
+    from otel_toolcall_eval.exporters.telemetry import Telemetry
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
     from otel_toolcall_eval.settings.service import Settings

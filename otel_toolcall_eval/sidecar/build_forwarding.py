@@ -10,8 +10,8 @@ from otel_toolcall_eval.settings.service import Compression
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_toolcall_eval.forwarding.downstream import Client
-    from otel_toolcall_eval.forwarding.forwarder import Forwarder
+    from otel_toolcall_eval.exporters.forward.downstream import Client
+    from otel_toolcall_eval.exporters.forward.forwarder import Forwarder
     from otel_toolcall_eval.settings.service import Settings
 
 
@@ -21,9 +21,9 @@ def build_client(settings: Settings, *, version: str) -> Client | None:
     Raises:
         SettingsError: a file can't be used.
     """
-    from otel_toolcall_eval.forwarding.downstream import Downstream  # noqa: PLC0415 - the sidecar's extra is needed from here on only
-    from otel_toolcall_eval.forwarding.grpc_client import GrpcClient  # noqa: PLC0415
-    from otel_toolcall_eval.forwarding.http_client import HttpClient  # noqa: PLC0415
+    from otel_toolcall_eval.exporters.forward.downstream import Downstream  # noqa: PLC0415 - the sidecar's extra is needed from here on only
+    from otel_toolcall_eval.exporters.forward.grpc_client import GrpcClient  # noqa: PLC0415
+    from otel_toolcall_eval.exporters.forward.http_client import HttpClient  # noqa: PLC0415
 
     forward = settings.forward
     if forward.endpoint is None:
@@ -45,7 +45,7 @@ def build_client(settings: Settings, *, version: str) -> Client | None:
 
 def build_forwarder(client: Client | None, settings: Settings, *, on_delivered: Callable[[float], None] | None) -> Forwarder | None:
     """Build what passes requests on to a client; nothing runs yet."""
-    from otel_toolcall_eval.forwarding.forwarder import Forwarder  # noqa: PLC0415
+    from otel_toolcall_eval.exporters.forward.forwarder import Forwarder  # noqa: PLC0415
 
     if client is None:
         return None

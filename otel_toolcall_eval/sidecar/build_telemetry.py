@@ -6,22 +6,22 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.emission.aggregator import Aggregator
-from otel_toolcall_eval.emission.export_plan import ExportPlan
-from otel_toolcall_eval.emission.otlp import OtlpSettings, Signal, client_options, find_target, metric_exporter
-from otel_toolcall_eval.emission.telemetry import Telemetry, own_resource
-from otel_toolcall_eval.forwarding.downstream import Downstream
-from otel_toolcall_eval.forwarding.forwarder import Outbox
-from otel_toolcall_eval.forwarding.grpc_client import GrpcClient
-from otel_toolcall_eval.forwarding.http_client import HttpClient
+from otel_toolcall_eval.exporters.forward.downstream import Downstream
+from otel_toolcall_eval.exporters.forward.forwarder import Outbox
+from otel_toolcall_eval.exporters.forward.grpc_client import GrpcClient
+from otel_toolcall_eval.exporters.forward.http_client import HttpClient
+from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
+from otel_toolcall_eval.exporters.metrics.export_plan import ExportPlan
+from otel_toolcall_eval.exporters.otlp import OtlpSettings, Signal, client_options, find_target, metric_exporter
+from otel_toolcall_eval.exporters.telemetry import Telemetry, own_resource
 from otel_toolcall_eval.otlp.replies import Signal as WireSignal
 from otel_toolcall_eval.settings.endpoint import OtlpProtocol, is_own_address
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from otel_toolcall_eval.emission.otlp import Target
-    from otel_toolcall_eval.forwarding.downstream import Client
+    from otel_toolcall_eval.exporters.forward.downstream import Client
+    from otel_toolcall_eval.exporters.otlp import Target
 
 _logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import FrameType
 
-    from otel_toolcall_eval.emission.console import ConsoleEmitter
+    from otel_toolcall_eval.exporters.console import ConsoleEmitter
     from otel_toolcall_eval.settings.service import Settings
     from otel_toolcall_eval.settings.types import Address
     from otel_toolcall_eval.sidecar.build import SidecarParts

@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_toolcall_eval.emission.batched_events import BatchedEvents
+from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
 from otel_toolcall_eval.otlp import otlp_protobuf
 from otel_toolcall_eval.sidecar.process_limits import collect_garbage_seldom
 from tests.bench.agent_traces import request_of as traces_of

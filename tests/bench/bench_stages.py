@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otel_toolcall_eval.emission.aggregator import Aggregator
-from otel_toolcall_eval.emission.batched_events import BatchedEvents
-from otel_toolcall_eval.emission.metrics import MetricsEmitter
-from otel_toolcall_eval.emission.telemetry import own_resource
+from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
+from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
+from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
+from otel_toolcall_eval.exporters.telemetry import own_resource
 from otel_toolcall_eval.otlp import otlp_protobuf
 from otel_toolcall_eval.settings.build_pipeline import build_pipeline
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria

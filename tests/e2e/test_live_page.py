@@ -16,7 +16,7 @@ from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExp
 from opentelemetry.sdk.metrics.export import MetricExportResult
 
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
-from otel_toolcall_eval.emission.collection import Collection
+from otel_toolcall_eval.exporters.metrics.collection import Collection
 from tests.e2e.collector import collecting
 from tests.e2e.judged import Judged
 from tests.e2e.ports import held_ports

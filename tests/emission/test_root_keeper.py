@@ -10,8 +10,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from otel_toolcall_eval.emission.events import EventsEmitter
-from tests.emission.reports import CANARY, END_UNIX_NS, report, verdict
+from otel_toolcall_eval.exporters.events.events import EventsEmitter
+from tests.exporters.reports import CANARY, END_UNIX_NS, report, verdict
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import TraceReport
@@ -71,7 +71,7 @@ def test_a_trace_that_nothing_judges_is_told_too() -> None:
 def test_roots_get_their_events_also_where_a_log_processor_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     keeper, provider = Keeper(has_root=True), LoggerProvider(shutdown_on_exit=False)
     emitter = EventsEmitter(provider, None, roots=keeper)
-    monkeypatch.setattr("otel_toolcall_eval.emission.events._emit_logs", lambda *_: 1 / 0)
+    monkeypatch.setattr("otel_toolcall_eval.exporters.events.events._emit_logs", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         emitter.emit(report(verdict()))
     assert len(keeper.settled[0][1]) == 1

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.resources import Resource
 
-from otel_toolcall_eval.emission.aggregator import Aggregator
-from otel_toolcall_eval.emission.collection import Collection
-from otel_toolcall_eval.emission.metrics import MetricsEmitter
-from otel_toolcall_eval.emission.openmetrics import OPENMETRICS, MetricsPage
+from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
+from otel_toolcall_eval.exporters.metrics.collection import Collection
+from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
+from otel_toolcall_eval.exporters.metrics.openmetrics import OPENMETRICS, MetricsPage
 from otel_toolcall_eval.model import trace as model
 from otel_toolcall_eval.model.score import Label
-from tests.emission.reports import judged_span, report, score, verdict
+from tests.exporters.reports import judged_span, report, score, verdict
 from tests.prometheus.world import BEGIN, COUNTED, END, LATER_SIDECAR, RUNS, SCRAPE, trace_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from otel_toolcall_eval.emission.metrics import CountKey
+    from otel_toolcall_eval.exporters.metrics.emitter import CountKey
     from otel_toolcall_eval.model.score import TraceReport, Verdict
     from tests.prometheus.world import Judged, Run
 

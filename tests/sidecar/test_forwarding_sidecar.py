@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from tests.e2e.ports import held_ports
-from tests.forwarding.downstreams import Answer, Behaviour, grpc_downstream, http_downstream
+from tests.exporters.forward.downstreams import Answer, Behaviour, grpc_downstream, http_downstream
 from tests.otlp.otlp_requests import UNKNOWN, numbered, request_of
 from tests.otlp.test_transcoding import everything_in_logs, everything_in_metrics
 from tests.patience import PATIENCE_SECONDS, wait_for

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN, SERVICE_NAME
 from otel_toolcall_eval.sidecar.sidecar import Bell
-from tests.emission.sinks import Sink, grpc_sink, plain
+from tests.exporters.sinks import Sink, grpc_sink, plain
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, get, metric_samples, metric_sums, post, running_sidecar, send_json
 

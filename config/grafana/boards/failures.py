@@ -10,7 +10,7 @@ from boards.panels import BAD_ABOVE_0, BAD_FROM_10, GOOD_FROM_90, NEUTRAL_BARS, 
 from boards.promql import RANGE, STEP, quantile, select, share, total
 from boards.traces import exemplars, jaeger_search, tempo_search
 from boards.variables import CHOSEN, OF_CRITERIA, OF_EVALUATOR, OF_SERVICE, data_sources, scores
-from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.exporters import names
 
 if TYPE_CHECKING:
     from boards.board import Panel

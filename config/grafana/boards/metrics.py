@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.emission import names, operation_names
-from otel_toolcall_eval.emission.instrument import Kind
-from otel_toolcall_eval.emission.prometheus_names import family_name, label_name
+from otel_toolcall_eval.exporters import names
+from otel_toolcall_eval.exporters.metrics import operation_names
+from otel_toolcall_eval.exporters.metrics.instrument import Kind
+from otel_toolcall_eval.exporters.metrics.prometheus_names import family_name, label_name
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.emission.instrument import Instrument
+    from otel_toolcall_eval.exporters.metrics.instrument import Instrument
 
 _COUNTERS: Final = frozenset({Kind.COUNTER, Kind.OBSERVABLE_COUNTER})
 

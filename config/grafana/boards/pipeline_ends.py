@@ -9,7 +9,8 @@ from boards.metrics import metric
 from boards.panels import Query, graph
 from boards.promql import STEP, total
 from boards.variables import sidecars
-from otel_toolcall_eval.emission import forward_names, names, operation_names
+from otel_toolcall_eval.exporters import names
+from otel_toolcall_eval.exporters.metrics import forward_names, operation_names
 
 if TYPE_CHECKING:
     from boards.board import Panel

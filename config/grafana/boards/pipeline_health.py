@@ -11,7 +11,7 @@ from boards.panels import BAD_ABOVE_0, BAD_FROM_10, NEUTRAL_BARS, Query, bars, g
 from boards.pipeline_ends import out, room
 from boards.promql import RANGE, STEP, quantile, select, share, total
 from boards.variables import OF_INSTANCE, data_sources, instances, sidecars
-from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.exporters import names
 
 if TYPE_CHECKING:
     from boards.board import Panel

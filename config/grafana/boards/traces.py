@@ -14,7 +14,7 @@ from grafana_foundation_sdk.models import dashboard as model
 from boards import metrics
 from boards.panels import rows_and_columns
 from boards.variables import JAEGER, TEMPO
-from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.exporters import names
 
 SHARED_RESULTS: Final = model.DataSourceRef(type_val="datasource", uid="-- Dashboard --")
 """What another panel of the same dashboard was answered: part of Grafana, not somebody's data source."""

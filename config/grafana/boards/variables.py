@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from boards import metrics
 from boards.promql import select
-from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.exporters import names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from boards.panels import (
 from boards.promql import RANGE, STEP, mean, previous, quantile, select, share, total
 from boards.traces import exemplars
 from boards.variables import CHOSEN, OF_CRITERIA, OF_EVALUATOR, OF_SERVICE, data_sources, scores
-from otel_toolcall_eval.emission import names
+from otel_toolcall_eval.exporters import names
 
 if TYPE_CHECKING:
     from boards.board import Panel

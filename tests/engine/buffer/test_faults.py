@@ -13,9 +13,9 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from otel_toolcall_eval.emission.metrics import MetricsEmitter
-from otel_toolcall_eval.emission.recording import SdkRecorder
 from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
+from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
+from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 from otel_toolcall_eval.model.trace import Doubt, Trigger
 from tests.engine.buffer.judged import args, count, order, pipeline, said
 from tests.fakes import SECOND_NS, span
@@ -86,7 +86,7 @@ ELSEWHERE = [
         "test_more_news_than_may_wait_is_dropped_and_counted_and_its_trace_is_never_called_complete",
         id="C12-no-waiting",
     ),
-    pytest.param("C14", "tests.emission.test_attributes", "test_event_of_a_failed_verdict_has_all_its_attributes", id="C14-explanation"),
+    pytest.param("C14", "tests.exporters.test_attributes", "test_event_of_a_failed_verdict_has_all_its_attributes", id="C14-explanation"),
     pytest.param("C15", "tests.engine.test_evaluation", "test_c15_what_is_no_score_counts_as_a_failure", id="C15-range"),
     pytest.param("C16", "tests.settings.test_criteria_file", "test_scores_have_the_name_that_the_evaluator_is_given", id="C16-name"),
 ]

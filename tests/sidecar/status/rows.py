@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.emission.attributes import explanation
+from otel_toolcall_eval.exporters.events.attributes import explanation
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Resource
 from otel_toolcall_eval.sidecar.admin.status.condensing import ReportRow, Telling, VerdictRow, condense
-from tests.emission.reports import judged_span, report, score, verdict
+from tests.exporters.reports import judged_span, report, score, verdict
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import TraceReport

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from otel_toolcall_eval.emission.attributes import Explain, ExplainValues, explanation
+from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues, explanation
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import Extraction, IgnoredSpan, ToolCall
 from otel_toolcall_eval.model.trace import Doubt, Span, StatusCode
 from otel_toolcall_eval.sidecar.admin.status import condensing
 from otel_toolcall_eval.sidecar.admin.status.condensing import ReportRow, Telling, condense
-from tests.emission.reports import CANARY, SPAN_ID, BrokenJustification, inconclusive, judged_span, report, score, verdict
+from tests.exporters.reports import CANARY, SPAN_ID, BrokenJustification, inconclusive, judged_span, report, score, verdict
 from tests.sidecar.status.rows import NOW_NS, TELL, judged
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.emission.names import OTHER
+from otel_toolcall_eval.exporters.names import OTHER
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.sidecar.admin.status import recent as recent_module
 from otel_toolcall_eval.sidecar.admin.status.condensing import Telling

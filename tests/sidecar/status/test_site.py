@@ -19,7 +19,7 @@ from otel_toolcall_eval.sidecar.admin.status.recent import Recent
 from otel_toolcall_eval.sidecar.admin.status.site import MAX_CRITERIA, ROOT, StatusSite
 from otel_toolcall_eval.sidecar.admin.status.store import Store
 from otel_toolcall_eval.sources.http_pages import Page, SiteRequest
-from tests.emission.reports import CANARY, BrokenJustification, inconclusive, judged_span, report, score, verdict
+from tests.exporters.reports import CANARY, BrokenJustification, inconclusive, judged_span, report, score, verdict
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar.status.rows import NOW_NS, TELL, judged, trace_id
 

@@ -1,0 +1,300 @@
+"""Every name that leaves us: metrics, events, spans and attributes, each with unit, bounds and origin. Source: DESIGN, section 5.
+
+These names are a promise: renaming one breaks dashboards, so it is a breaking change.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from otel_toolcall_eval.exporters.metrics.instrument import Attribute, Instrument, Kind, Origin
+
+OUR_PREFIX: Final = "toolcall_eval."
+"""What the names of our own attributes and metrics begin with."""
+
+SCOPE_NAME: Final = "otel_toolcall_eval"
+"""Instrumentation scope of all that we emit. The same as ``pipeline.OWN_SCOPE``, whose spans are never judged; a test holds them equal."""
+
+SERVICE_NAME: Final = "otel-toolcall-eval"
+"""``service.name`` of the sidecar, unless ``OTEL_SERVICE_NAME`` or ``OTEL_RESOURCE_ATTRIBUTES`` says otherwise."""
+
+OTHER: Final = "_OTHER"
+"""Stands for every value beyond the bound of an attribute; the word that the semantic conventions use."""
+
+EVALUATION_NAME: Final = Attribute(name="gen_ai.evaluation.name", origin=Origin.CONVENTIONS, limit=64)
+SCORE_VALUE: Final = Attribute(name="gen_ai.evaluation.score.value", origin=Origin.CONVENTIONS)
+SCORE_LABEL: Final = Attribute(name="gen_ai.evaluation.score.label", origin=Origin.CONVENTIONS)
+EXPLANATION: Final = Attribute(name="gen_ai.evaluation.explanation", origin=Origin.CONVENTIONS)
+ERROR_TYPE: Final = Attribute(name="error.type", origin=Origin.CONVENTIONS)
+CONVERSATION_ID: Final = Attribute(name="gen_ai.conversation.id", origin=Origin.CONVENTIONS)
+# A span can choose it freely, as it can its service, so their bounds are the narrowest.
+AGENT_NAME: Final = Attribute(name="gen_ai.agent.name", origin=Origin.CONVENTIONS, limit=100)
+TOOL_NAME: Final = Attribute(name="gen_ai.tool.name", origin=Origin.CONVENTIONS, limit=500)  # from criteria, never from a span
+CRITERIA: Final = Attribute(name="toolcall_eval.criteria", limit=500)
+JUDGED_SERVICE: Final = Attribute(name="toolcall_eval.service.name", limit=100)  # of the judged span's resource
+EVALUATION_ID: Final = Attribute(name="toolcall_eval.id")
+REVISION: Final = Attribute(name="toolcall_eval.revision")
+TRIGGER: Final = Attribute(name="toolcall_eval.trigger")
+COMPLETENESS: Final = Attribute(name="toolcall_eval.completeness")
+COMPLETENESS_REASONS: Final = Attribute(name="toolcall_eval.completeness_reasons")
+RESULT: Final = Attribute(name="toolcall_eval.result")
+LABEL_FROM: Final = Attribute(name="toolcall_eval.label.from")
+LABEL_TO: Final = Attribute(name="toolcall_eval.label.to")
+TRANSPORT: Final = Attribute(name="toolcall_eval.transport")
+REASON: Final = Attribute(name="toolcall_eval.reason")
+SIGNAL: Final = Attribute(name="toolcall_eval.signal")
+VERDICT_TIME: Final = Attribute(name="toolcall_eval.verdict_time_unix_ns")
+VERDICTS_FAIL: Final = Attribute(name="toolcall_eval.verdicts.fail")
+VERDICTS_INCONCLUSIVE: Final = Attribute(name="toolcall_eval.verdicts.inconclusive")
+VERDICTS_PASS: Final = Attribute(name="toolcall_eval.verdicts.pass")
+LEAST_SCORE: Final = Attribute(name="toolcall_eval.score.least")
+OMITTED: Final = Attribute(name="toolcall_eval.omitted")
+OMITTED_PASS: Final = Attribute(name="toolcall_eval.omitted.pass")
+OMITTED_FAIL: Final = Attribute(name="toolcall_eval.omitted.fail")
+OMITTED_INCONCLUSIVE: Final = Attribute(name="toolcall_eval.omitted.inconclusive")
+
+RESULT_EVENT: Final = "gen_ai.evaluation.result"
+"""Log event and span event of one verdict. Origin: semantic conventions."""
+
+SUMMARY_EVENT: Final = "toolcall_eval.omitted_results"
+"""Span event that stands for the verdicts beyond MAX_SPAN_EVENTS. Origin: ours."""
+
+SPAN_NAME: Final = "evaluate_tool_calls"
+"""Span of ours in the judged trace that carries the span events. Origin: ours."""
+
+MAX_SPAN_EVENTS: Final = 16
+"""Verdicts on one span. Spans hold 128 events, then lose the oldest, so ours must not push out the user's."""
+
+# The name lies in the conventions' namespace, beside the event's attribute; the conventions define no metric for scores yet.
+SCORE: Final = Instrument(
+    name="gen_ai.evaluation.score",
+    kind=Kind.HISTOGRAM,
+    unit="1",
+    description="Scores of traces, from 0 (worst) to 1 (best). Inconclusive verdicts have none.",
+    attributes=(EVALUATION_NAME, SCORE_LABEL, AGENT_NAME, CRITERIA, JUDGED_SERVICE),
+    # 0.999, since a bucket holds what is at most its bound: without it perfect scores and 19 of 20 were in one bucket.
+    bounds=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999, 1.0),
+)
+EVALUATIONS: Final = Instrument(
+    name="toolcall_eval.evaluations",
+    kind=Kind.COUNTER,
+    unit="{evaluation}",
+    description="Verdicts, by what they say. A revised verdict is counted once, as it was first given.",
+    attributes=(EVALUATION_NAME, SCORE_LABEL, CRITERIA, TRIGGER, COMPLETENESS, JUDGED_SERVICE),
+)
+DOUBTS: Final = Instrument(
+    name="toolcall_eval.doubts",
+    kind=Kind.COUNTER,
+    unit="{evaluation}",
+    description="Inconclusive verdicts, by what was missing. One with several reasons is counted under each.",
+    attributes=(EVALUATION_NAME, CRITERIA, REASON, JUDGED_SERVICE),
+)
+EXPECTATIONS: Final = Instrument(
+    name="toolcall_eval.expectations",
+    kind=Kind.COUNTER,
+    unit="{expectation}",
+    description="Expectations of criteria, by what became of them. Those of inconclusive verdicts are left out.",
+    attributes=(EVALUATION_NAME, TOOL_NAME, RESULT),
+)
+REVISIONS: Final = Instrument(
+    name="toolcall_eval.revisions",
+    kind=Kind.COUNTER,
+    unit="{revision}",
+    description="Verdicts given again because of spans that came late.",
+    attributes=(EVALUATION_NAME, LABEL_FROM, LABEL_TO),
+)
+TRACES_ACTIVE: Final = Instrument(
+    name="toolcall_eval.traces.active",
+    kind=Kind.OBSERVABLE_UP_DOWN_COUNTER,
+    unit="{trace}",
+    description="Traces that are open: grouped, and not yet decided.",
+)
+TRACES_MEMORY: Final = Instrument(
+    name="toolcall_eval.traces.memory",
+    kind=Kind.OBSERVABLE_GAUGE,
+    unit="By",
+    description="Memory that traces take which are open or may be revised, by the estimate that the limits work with.",
+)
+
+
+def _traces(name: str, description: str, *attributes: Attribute) -> Instrument:
+    return Instrument(
+        name=f"toolcall_eval.traces.{name}",
+        kind=Kind.COUNTER,
+        unit="{trace}",
+        description=description,
+        attributes=(TRIGGER, COMPLETENESS, *attributes),
+    )
+
+
+TRACES_DECIDED: Final = _traces("decided", "Traces that were decided, bound to criteria or not.")
+TRACES_EVICTED: Final = _traces("evicted", "Traces that were decided early because memory or the number of open traces reached its limit.")
+TRACES_UNBOUND: Final = _traces("unbound", "Traces that no criteria apply to.", JUDGED_SERVICE)
+TRACES_LINKED: Final = Instrument(
+    name="toolcall_eval.traces.linked",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{trace}",
+    description="Traces with a link to another trace, or with the conversation of another trace; each is judged by itself.",
+)
+DECISION_DELAY: Final = Instrument(
+    name="toolcall_eval.decision.delay",
+    kind=Kind.HISTOGRAM,
+    unit="s",
+    description="Time from the arrival of a trace's root (of its first span, if it has no root) to its decision.",
+    bounds=(0.01, 0.1, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600),
+)
+LATE_SPAN_AGE: Final = Instrument(
+    name="toolcall_eval.late_span.age",
+    kind=Kind.HISTOGRAM,
+    unit="s",
+    description="Time from a trace's decision to the arrival of a span that came after it.",
+    bounds=(1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600),
+)
+EVALUATION_DURATION: Final = Instrument(
+    name="toolcall_eval.evaluation.duration",
+    kind=Kind.HISTOGRAM,
+    unit="s",
+    description="Time to read the tool calls of one trace and to judge them.",
+    bounds=(0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1),
+)
+
+
+def _spans(name: str, description: str, *attributes: Attribute) -> Instrument:
+    return Instrument(
+        name=f"toolcall_eval.spans.{name}",
+        kind=Kind.OBSERVABLE_COUNTER,
+        unit="{span}",
+        description=description,
+        attributes=(TRANSPORT, *attributes),
+    )
+
+
+SPANS_RECEIVED: Final = _spans("received", "Spans that arrived, whatever became of them.")
+SPANS_RELEVANT: Final = _spans("relevant", "Spans that were kept because a verdict may depend on them.")
+SPANS_IGNORED: Final = _spans("ignored", "Spans that no verdict depends on.")
+SPANS_LATE: Final = _spans("late", "Spans that came after their trace was decided; they are counted as relevant or ignored too.")
+SPANS_DROPPED: Final = _spans(
+    "dropped", "Spans that were not kept, to stay within the bounds; they are counted as relevant or ignored too."
+)
+SPANS_SHED: Final = _spans("shed", "Spans that were passed on unjudged, because evaluation was behind; verdicts say so.")
+SPANS_DUPLICATE: Final = _spans("duplicate", "Second copies of spans.")
+SPANS_CONFLICT: Final = _spans("conflict", "Second spans with the ID of another one and other content.")
+SPANS_REJECTED: Final = _spans("rejected", "Spans that could not be used; the sender was told.", REASON)
+
+
+def _log_records(name: str, description: str, *attributes: Attribute) -> Instrument:
+    return Instrument(
+        name=f"toolcall_eval.log_records.{name}",
+        kind=Kind.OBSERVABLE_COUNTER,
+        unit="{record}",
+        description=description,
+        attributes=attributes,
+    )
+
+
+LOG_RECORDS_RECEIVED: Final = _log_records("received", "Log records that arrived, whatever became of them.", TRANSPORT)
+LOG_RECORDS_IGNORED: Final = _log_records("ignored", "Log records that no dialect asks for.", TRANSPORT)
+LOG_RECORDS_JOINED: Final = _log_records("joined", "Log records that said something of a span, or showed a call.")
+LOG_RECORDS_DROPPED: Final = _log_records("dropped", "Log records that were asked for and given up.", REASON)
+REQUESTS_REFUSED: Final = Instrument(
+    name="toolcall_eval.requests.refused",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{request}",
+    description="Requests that were refused whole, and connections that came to none; the sender was told why, but for tls and too_slow.",
+    attributes=(TRANSPORT, REASON),
+)
+REQUESTS_DELAYED: Final = Instrument(
+    name="toolcall_eval.requests.delayed",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{request}",
+    description="Requests whose answer was held back, because more came than could be judged.",
+    attributes=(TRANSPORT,),
+)
+
+FAILURES: Final = Instrument(
+    name="toolcall_eval.failures",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{failure}",
+    description="Traces that could not be judged, and reports that could not be emitted, because of a fault of ours.",
+)
+
+JOURNAL_FAILURES: Final = Instrument(
+    name="toolcall_eval.journal.failures", kind=Kind.OBSERVABLE_COUNTER, unit="{failure}", description="Failed writes of the journal."
+)
+JOURNAL_DISCARDED: Final = Instrument(
+    name="toolcall_eval.journal.discarded",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{file}",
+    description="Files of the journal that could not be read and were moved aside.",
+)
+JOURNAL_DAMAGED: Final = Instrument(
+    name="toolcall_eval.journal.damaged",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{row}",
+    description="Rows of the journal that could not be read back; the traces that they were of are judged as partial.",
+)
+JOURNAL_SIZE: Final = Instrument(
+    name="toolcall_eval.journal.size",
+    kind=Kind.OBSERVABLE_GAUGE,
+    unit="By",
+    description="Size of the journal's file, with its log.",
+)
+
+EXPORT_FAILURES: Final = Instrument(
+    name="toolcall_eval.export.failures",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{export}",
+    description="Exports of our own telemetry that failed, whether or not they were tried again.",
+    attributes=(SIGNAL,),
+)
+EXPORT_DROPPED: Final = Instrument(
+    name="toolcall_eval.export.dropped",
+    kind=Kind.OBSERVABLE_COUNTER,
+    unit="{item}",
+    description="Log events, spans and deltas of metrics of ours that were lost: no room, given up, or rejected by the endpoint.",
+    attributes=(SIGNAL,),
+)
+
+RECORDED: Final = (
+    SCORE,
+    EVALUATIONS,
+    DOUBTS,
+    EXPECTATIONS,
+    REVISIONS,
+    TRACES_DECIDED,
+    TRACES_EVICTED,
+    TRACES_UNBOUND,
+    DECISION_DELAY,
+    LATE_SPAN_AGE,
+    EVALUATION_DURATION,
+)
+"""Metrics that are recorded when something happens."""
+
+OBSERVED: Final = (
+    TRACES_ACTIVE,
+    TRACES_MEMORY,
+    TRACES_LINKED,
+    SPANS_RECEIVED,
+    SPANS_RELEVANT,
+    SPANS_IGNORED,
+    SPANS_LATE,
+    SPANS_DROPPED,
+    SPANS_SHED,
+    SPANS_DUPLICATE,
+    SPANS_CONFLICT,
+    SPANS_REJECTED,
+    LOG_RECORDS_RECEIVED,
+    LOG_RECORDS_IGNORED,
+    LOG_RECORDS_JOINED,
+    LOG_RECORDS_DROPPED,
+    REQUESTS_REFUSED,
+    REQUESTS_DELAYED,
+    FAILURES,
+    JOURNAL_FAILURES,
+    JOURNAL_DISCARDED,
+    JOURNAL_DAMAGED,
+    JOURNAL_SIZE,
+    EXPORT_FAILURES,
+    EXPORT_DROPPED,
+)
+"""Metrics that are read from the pipeline's own counts at export time."""
