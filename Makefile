@@ -105,7 +105,7 @@ pictures: $(DEV) ## draw the pictures of the dashboards anew (needs go and its r
 	@$(PY) -m tests.e2e.pictures
 
 examples: $(DEV) $(EXAMPLES)/.ready ## run the agents of config/examples, each in its framework (the first time needs a package registry)
-	@$(PY) -m pytest -q -m examples tests/examples tests/test_auto.py
+	@$(PY) -m pytest -q -m examples tests/examples tests/inprocess/test_instrumentor.py
 
 # The lowest google-re2 has no wheel for Python 3.13. Nothing is compiled beforehand: that would take longer than the tests of some rooms.
 lowest: $(DEV) ## run the tests of what touches a dependency (or TESTS=...) with the lowest versions that pyproject.toml allows (needs a package registry)

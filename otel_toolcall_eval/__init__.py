@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.api import (
+    from otel_toolcall_eval.inprocess.expectations import Expectation, expect_tool_calls
+    from otel_toolcall_eval.inprocess.library import (
         AgentExecution,
         EvaluationResult,
         ToolCallArgsEvaluator,
@@ -22,11 +23,10 @@ if TYPE_CHECKING:
         ToolCallOutputEvaluator,
         evaluate,
     )
-    from otel_toolcall_eval.expectations import Expectation, expect_tool_calls
+    from otel_toolcall_eval.inprocess.processor import ToolCallEvalSpanProcessor
+    from otel_toolcall_eval.inprocess.pytest_plugin.tool_calls import ToolCalls
     from otel_toolcall_eval.model.errors import CriteriaError, ExpectationError, ExpectationTimeoutError, SettingsError, ToolCallEvalError
     from otel_toolcall_eval.model.score import Label
-    from otel_toolcall_eval.processor import ToolCallEvalSpanProcessor
-    from otel_toolcall_eval.pytest_plugin.tool_calls import ToolCalls
 
 __all__ = [
     "AgentExecution",

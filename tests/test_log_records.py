@@ -19,6 +19,7 @@ from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
+from otel_toolcall_eval.inprocess.log_processor import TRANSPORT, LogSource
 from otel_toolcall_eval.model.criteria import (
     ArgsCriteria,
     ArgsExpectation,
@@ -34,7 +35,6 @@ from otel_toolcall_eval.model.trace import Projection, Trigger
 from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
 from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.sources.log_processor import TRANSPORT, LogSource
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from tests.fakes import ListEmitter, span
 from tests.otlp.test_otlp_logs import log, request, text, to_json

@@ -20,6 +20,8 @@ from opentelemetry.trace import set_span_in_context
 
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE, Pipeline
 from otel_toolcall_eval.engine.worker import Worker
+from otel_toolcall_eval.inprocess.span_processor import SpanSource
+from otel_toolcall_eval.inprocess.watching import WatchedTraces
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
 from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check
@@ -27,8 +29,6 @@ from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
 from otel_toolcall_eval.sources.otlp_http import HttpReceiver
 from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
-from otel_toolcall_eval.sources.span_processor import SpanSource
-from otel_toolcall_eval.sources.watching import WatchedTraces
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock, decoded
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import post

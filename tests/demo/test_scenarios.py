@@ -10,12 +10,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN, Scenario
 from otel_toolcall_eval.demo.weather_agent import Action, Misbehaviour
 from otel_toolcall_eval.engine.pipeline import Pipeline
+from otel_toolcall_eval.inprocess.sdk_spans import SpanConverter
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
 from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.sources.sdk_spans import SpanConverter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

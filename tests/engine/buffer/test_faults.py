@@ -43,21 +43,34 @@ ELSEWHERE = [
     ),
     pytest.param(
         "A14",
-        "tests.test_wrapping",
+        "tests.inprocess.test_wrapping",
         "test_this_sdk_lets_nobody_write_on_a_span_that_is_ending_and_finding_out_logs_nothing",
         id="A14",
     ),
-    pytest.param("A14", "tests.test_wrapping", "test_exported_root_carries_its_verdicts_and_no_span_of_ours_is_made", id="A14-wrapping"),
-    pytest.param("A15", "tests.test_processor", "test_process_that_dies_of_its_own_exception_ends_as_it_would_without_us", id="A15-raise"),
     pytest.param(
-        "A16", "tests.test_in_process", "test_child_processes_have_verdicts_of_their_own_and_a_held_root_is_exported_once", id="A16"
+        "A14", "tests.inprocess.test_wrapping", "test_exported_root_carries_its_verdicts_and_no_span_of_ours_is_made", id="A14-wrapping"
     ),
-    pytest.param("A17", "tests.test_in_process", "test_exit_does_not_hang_on_a_dead_collector", id="A17-in-process"),
+    pytest.param(
+        "A15", "tests.inprocess.test_processor", "test_process_that_dies_of_its_own_exception_ends_as_it_would_without_us", id="A15-raise"
+    ),
+    pytest.param(
+        "A16",
+        "tests.inprocess.test_in_process",
+        "test_child_processes_have_verdicts_of_their_own_and_a_held_root_is_exported_once",
+        id="A16",
+    ),
+    pytest.param("A17", "tests.inprocess.test_in_process", "test_exit_does_not_hang_on_a_dead_collector", id="A17-in-process"),
     pytest.param("A17", "tests.sidecar.test_sidecar", "test_dead_collector_does_not_hold_the_end", id="A17-exit"),
-    pytest.param("A18", "tests.sources.test_span_processor", "test_own_spans_are_passed_over", id="A18-own-spans"),
-    pytest.param("A18", "tests.test_in_process", "test_exports_own_calls_do_not_make_spans_for_ever", id="A18-instrumented-exporter"),
-    pytest.param("A22", "tests.test_in_process", "test_lazy_generator_keeps_one_agent_open_and_the_next_one_nests_in_it", id="A22"),
-    pytest.param("A23", "tests.test_in_process", "test_span_that_ends_in_another_task_or_thread_counts_the_same", id="A23-other-task"),
+    pytest.param("A18", "tests.inprocess.test_span_processor", "test_own_spans_are_passed_over", id="A18-own-spans"),
+    pytest.param(
+        "A18", "tests.inprocess.test_in_process", "test_exports_own_calls_do_not_make_spans_for_ever", id="A18-instrumented-exporter"
+    ),
+    pytest.param(
+        "A22", "tests.inprocess.test_in_process", "test_lazy_generator_keeps_one_agent_open_and_the_next_one_nests_in_it", id="A22"
+    ),
+    pytest.param(
+        "A23", "tests.inprocess.test_in_process", "test_span_that_ends_in_another_task_or_thread_counts_the_same", id="A23-other-task"
+    ),
     pytest.param("A28", "tests.extraction.test_faults", "test_8_what_was_asked_for_and_did_not_run_is_reported_apart", id="A28-messages"),
     pytest.param(
         "A34", "tests.sources.test_receivers", "test_the_sdks_exporter_resends_what_was_refused_and_nothing_is_lost_or_doubled", id="A34"
@@ -70,19 +83,19 @@ ELSEWHERE = [
         "A39", "tests.otlp.test_encodings_agree", "test_both_encodings_of_a_request_decode_equal_and_as_the_generated_classes_do", id="A39"
     ),
     pytest.param("A40", "tests.sources.test_answers", "test_good_and_mixed_batches_are_taken_and_answered", id="A40-partial-success"),
-    pytest.param("A42", "tests.sources.test_span_processor", "test_unsampled_spans_are_not_seen", id="A42-unsampled"),
+    pytest.param("A42", "tests.inprocess.test_span_processor", "test_unsampled_spans_are_not_seen", id="A42-unsampled"),
     pytest.param(
         "A44",
         "tests.sources.test_otlp_grpc",
         "test_pings_without_a_call_that_keep_the_floor_are_answered_and_faster_ones_end_the_connection",
         id="A44-keepalive",
     ),
-    pytest.param("A45", "tests.test_in_process", "test_sixteen_threads_with_random_ends_lock_nothing_up", id="A45-threads"),
-    pytest.param("A47", "tests.test_wrapping", "test_no_event_of_the_user_is_lost_for_ours", id="A47-events"),
-    pytest.param("C11", "tests.test_registration", "test_order_and_repetition", id="C11-registered-twice"),
+    pytest.param("A45", "tests.inprocess.test_in_process", "test_sixteen_threads_with_random_ends_lock_nothing_up", id="A45-threads"),
+    pytest.param("A47", "tests.inprocess.test_wrapping", "test_no_event_of_the_user_is_lost_for_ours", id="A47-events"),
+    pytest.param("C11", "tests.inprocess.test_registration", "test_order_and_repetition", id="C11-registered-twice"),
     pytest.param(
         "C12",
-        "tests.sources.test_span_processor",
+        "tests.inprocess.test_span_processor",
         "test_more_news_than_may_wait_is_dropped_and_counted_and_its_trace_is_never_called_complete",
         id="C12-no-waiting",
     ),

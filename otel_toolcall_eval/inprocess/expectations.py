@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 from opentelemetry.context import attach, get_current, set_value
 from opentelemetry.trace import get_current_span
 
-from otel_toolcall_eval.api import EvaluationResult
+from otel_toolcall_eval.inprocess.library import EvaluationResult
+from otel_toolcall_eval.inprocess.watching import MAX_WATCHED_TRACES, WATCHERS_KEY, watchers_in
 from otel_toolcall_eval.model.errors import ExpectationError, ExpectationTimeoutError
 from otel_toolcall_eval.settings.criteria_check import CodeCriteria, GivenCriteria, JsonObject, read_criteria
-from otel_toolcall_eval.sources.watching import MAX_WATCHED_TRACES, WATCHERS_KEY, watchers_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

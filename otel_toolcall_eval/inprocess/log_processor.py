@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.sdk._logs import LogRecordProcessor
 
+from otel_toolcall_eval.inprocess.sdk_spans import plain
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Resource, Scope
 from otel_toolcall_eval.otlp.decoded_logs import EVENT_NAME_KEY, DecodedLogs, make_record, wanted_name
 from otel_toolcall_eval.otlp.span_factory import Origin
-from otel_toolcall_eval.sources.sdk_spans import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

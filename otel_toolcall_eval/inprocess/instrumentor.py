@@ -23,14 +23,14 @@ import logging
 import os
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from otel_toolcall_eval.environment_variables import OTEL_TOOLCALL_EVAL_CONFIG, OTEL_TOOLCALL_EVAL_CRITERIA
+from otel_toolcall_eval.inprocess.environment_variables import OTEL_TOOLCALL_EVAL_CONFIG, OTEL_TOOLCALL_EVAL_CRITERIA
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from opentelemetry.sdk.trace import SpanProcessor
 
-    from otel_toolcall_eval.processor import ToolCallEvalSpanProcessor
+    from otel_toolcall_eval.inprocess.processor import ToolCallEvalSpanProcessor
 
 _logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class ToolCallEvalInstrumentor:
     def _instrument(self, options: Mapping[str, object]) -> None:
         from opentelemetry import _logs, trace  # noqa: PLC0415 - whoever names no criteria does not pay for what follows
 
-        from otel_toolcall_eval.processor import ToolCallEvalSpanProcessor  # noqa: PLC0415
+        from otel_toolcall_eval.inprocess.processor import ToolCallEvalSpanProcessor  # noqa: PLC0415
 
         provider = options.get("tracer_provider") or trace.get_tracer_provider()
         if not hasattr(provider, "add_span_processor"):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 from otel_toolcall_eval.engine.evaluation import included
 from otel_toolcall_eval.evaluators.answers import compared
 from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
+from otel_toolcall_eval.inprocess.pytest_plugin.telling import difference_lines, is_json, order_lines, returned, shown
 from otel_toolcall_eval.model.criteria import (
     EVERY_TOOL,
     ArgsCriteria,
@@ -31,12 +32,11 @@ from otel_toolcall_eval.model.payload.difference import differences, likeness
 from otel_toolcall_eval.model.payload.rendering import render
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallLog, ContentState
-from otel_toolcall_eval.pytest_plugin.telling import difference_lines, is_json, order_lines, returned, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_toolcall_eval.api import EvaluationResult
+    from otel_toolcall_eval.inprocess.library import EvaluationResult
     from otel_toolcall_eval.model.criteria import Criteria
     from otel_toolcall_eval.model.tool_call import Extraction, Json, ToolCall
 

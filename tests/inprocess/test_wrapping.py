@@ -24,7 +24,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, S
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor, expect_tool_calls
 from otel_toolcall_eval.exporters.events.attributes import event_attributes
-from otel_toolcall_eval.sources import root_keeper, wrapped_next
+from otel_toolcall_eval.inprocess import root_keeper, wrapped_next
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:

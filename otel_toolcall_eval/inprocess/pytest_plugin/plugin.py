@@ -10,14 +10,14 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from otel_toolcall_eval.pytest_plugin.tool_calls import ToolCalls
+    from otel_toolcall_eval.inprocess.pytest_plugin.tool_calls import ToolCalls
 
 MARKER = "tool_calls"
 FIXTURE = "tool_calls"
 CRITERIA_INI = "tool_calls_criteria"
 REPORT_OPTION = "--tool-calls-report"
 
-_COMPARISONS = "otel_toolcall_eval.pytest_plugin.comparisons"
+_COMPARISONS = "otel_toolcall_eval.inprocess.pytest_plugin.comparisons"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "files, or against criteria in the guides' form",
     )
     if config.getoption(REPORT_OPTION) and not hasattr(config, "workerinput"):
-        from otel_toolcall_eval.pytest_plugin.report import VerdictReport  # noqa: PLC0415 - see the module's docstring
+        from otel_toolcall_eval.inprocess.pytest_plugin.report import VerdictReport  # noqa: PLC0415 - see the module's docstring
 
         config.pluginmanager.register(VerdictReport(config.getoption(REPORT_OPTION)), "toolcall_eval_report")
 
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def tool_calls_tracer_provider() -> object:
     """Return the TracerProvider whose spans ``tool_calls`` reads: the global one. Override it to name another."""
-    from otel_toolcall_eval.pytest_plugin.recorder import provider_in_force  # noqa: PLC0415 - see the module's docstring
+    from otel_toolcall_eval.inprocess.pytest_plugin.recorder import provider_in_force  # noqa: PLC0415 - see the module's docstring
 
     return provider_in_force()
 
@@ -51,7 +51,7 @@ def tool_calls_tracer_provider() -> object:
 @pytest.fixture
 def tool_calls(request: pytest.FixtureRequest, tool_calls_tracer_provider: object) -> Iterator[ToolCalls]:
     """Record the agent's spans from here on, and return the tool calls in them, to be compared with what is expected."""
-    from otel_toolcall_eval.pytest_plugin.tool_calls import record  # noqa: PLC0415 - see the module's docstring
+    from otel_toolcall_eval.inprocess.pytest_plugin.tool_calls import record  # noqa: PLC0415 - see the module's docstring
 
     config = request.config
     with record(tool_calls_tracer_provider, root=config.rootpath, criteria=config.getini(CRITERIA_INI)) as recorded:
@@ -63,8 +63,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have a marked test recorded, and tell of criteria that can't be used before its agent runs."""
     if item.get_closest_marker(MARKER) is None:
         return
+    from otel_toolcall_eval.inprocess.pytest_plugin.marked import look_up  # noqa: PLC0415
     from otel_toolcall_eval.model.errors import CriteriaError  # noqa: PLC0415 - see the module's docstring
-    from otel_toolcall_eval.pytest_plugin.marked import look_up  # noqa: PLC0415
 
     names = getattr(item, "fixturenames", None)
     if names is None:
@@ -82,7 +82,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Judge a marked test once its own assertions held."""
     outcome = yield
     if item.get_closest_marker(MARKER) is not None:
-        from otel_toolcall_eval.pytest_plugin.marked import judge  # noqa: PLC0415 - see the module's docstring
+        from otel_toolcall_eval.inprocess.pytest_plugin.marked import judge  # noqa: PLC0415 - see the module's docstring
 
         failure = judge(item)
         if failure:
@@ -96,7 +96,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     judged = getattr(getattr(item, "funcargs", {}).get(FIXTURE), "judged", None)
     if judged and call.when == "call" and item.config.getoption(REPORT_OPTION):
-        from otel_toolcall_eval.pytest_plugin.report import VERDICTS, lines_of  # noqa: PLC0415 - see the module's docstring
+        from otel_toolcall_eval.inprocess.pytest_plugin.report import VERDICTS, lines_of  # noqa: PLC0415 - see the module's docstring
 
         setattr(report, VERDICTS, lines_of(item.nodeid, judged))
     return report

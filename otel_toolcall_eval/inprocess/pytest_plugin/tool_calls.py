@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval import api
 from otel_toolcall_eval.engine.evaluation import included
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.extraction.explaining import Outcome, explain
+from otel_toolcall_eval.inprocess import library as api
+from otel_toolcall_eval.inprocess.pytest_plugin.comparisons import CallArgs, CallCount, CallOrder, CallOutputs
+from otel_toolcall_eval.inprocess.pytest_plugin.items import Judged, PathsLike, criteria_paths, judge_all
+from otel_toolcall_eval.inprocess.pytest_plugin.recorder import recorder_of, why_no_span
+from otel_toolcall_eval.inprocess.pytest_plugin.telling import call_lines, counted, returned, verdict_lines
 from otel_toolcall_eval.model.criteria import Include
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallStatus, ContentState
 from otel_toolcall_eval.model.trace import Doubt
-from otel_toolcall_eval.pytest_plugin.comparisons import CallArgs, CallCount, CallOrder, CallOutputs
-from otel_toolcall_eval.pytest_plugin.items import Judged, PathsLike, criteria_paths, judge_all
-from otel_toolcall_eval.pytest_plugin.recorder import recorder_of, why_no_span
-from otel_toolcall_eval.pytest_plugin.telling import call_lines, counted, returned, verdict_lines
 from otel_toolcall_eval.settings.criteria_check import build_checks
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from otel_toolcall_eval.api import EvaluationResult
+    from otel_toolcall_eval.inprocess.library import EvaluationResult
+    from otel_toolcall_eval.inprocess.pytest_plugin.recorder import Recording
     from otel_toolcall_eval.model.criteria import Check
     from otel_toolcall_eval.model.tool_call import Extraction, Json, Payload, ToolCall
-    from otel_toolcall_eval.pytest_plugin.recorder import Recording
     from otel_toolcall_eval.settings.criteria_check import JsonObject
 
 

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
-from otel_toolcall_eval.registration import Registration
+from otel_toolcall_eval.inprocess.registration import Registration
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_order_and_repetition(processors: Callable[[], Sequence[SpanProcessor]],
     for _ in range(3):
         provider.get_tracer("agent").start_span("root").end()
     provider.shutdown()
-    found = [record.getMessage() for record in caplog.records if record.name == "otel_toolcall_eval.registration"]
+    found = [record.getMessage() for record in caplog.records if record.name == "otel_toolcall_eval.inprocess.registration"]
     assert len(found) == len(said)
     assert all(words in text for words, text in zip(said, found, strict=True))
 

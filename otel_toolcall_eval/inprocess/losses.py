@@ -6,7 +6,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.sources.news_reader import TRANSPORT
+from otel_toolcall_eval.inprocess.news_reader import TRANSPORT
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.sources.sink import LocalSink

@@ -16,7 +16,7 @@ from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_toolcall_eval.api import EvaluationResult
+    from otel_toolcall_eval.inprocess.library import EvaluationResult
     from otel_toolcall_eval.model.criteria import Check, CriteriaSet
     from otel_toolcall_eval.settings.criteria_check import JsonObject
 

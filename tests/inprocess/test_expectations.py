@@ -27,8 +27,8 @@ from otel_toolcall_eval import (
     expect_tool_calls,
 )
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
+from otel_toolcall_eval.inprocess import watching
 from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, CriteriaSet, Operator, OrderCriteria
-from otel_toolcall_eval.sources import watching
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def test_every_trace_inside_has_its_result(tracer: Tracer) -> None:
 
 
 def test_block_around_a_server_does_not_keep_the_reports_of_all_its_traces(tracer: Tracer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("otel_toolcall_eval.expectations.MAX_WATCHED_TRACES", 2)
+    monkeypatch.setattr("otel_toolcall_eval.inprocess.expectations.MAX_WATCHED_TRACES", 2)
     with expect_tool_calls(ONE_SEARCH) as expectation:
         run(tracer, "search")
         run(tracer)

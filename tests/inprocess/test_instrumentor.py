@@ -20,8 +20,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import NoOpTracerProvider
 
-from otel_toolcall_eval import environment_variables
-from otel_toolcall_eval.auto import ToolCallEvalInstrumentor, put_first
+from otel_toolcall_eval.inprocess import environment_variables
+from otel_toolcall_eval.inprocess.instrumentor import ToolCallEvalInstrumentor, put_first
 from otel_toolcall_eval.settings.service_file import CONFIG_VARIABLE, PREFIX, SINGLE_VARIABLES
 from tests.patience import PATIENCE_SECONDS
 
@@ -65,7 +65,7 @@ logger_provider: {processors: [{batch: {exporter: {console: {}}}}]}
 instrumentation/development: {python: {toolcall_eval: %s}}
 """
 
-UNUSED = ["otel_toolcall_eval", "otel_toolcall_eval.auto", "otel_toolcall_eval.environment_variables"]
+UNUSED = ["otel_toolcall_eval", "otel_toolcall_eval.inprocess.instrumentor", "otel_toolcall_eval.inprocess.environment_variables"]
 
 
 class Ended:

@@ -11,8 +11,8 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from otel_toolcall_eval import CriteriaError, Label, SettingsError
-from otel_toolcall_eval.pytest_plugin.recorder import MAX_OUTSIDE, recorder_of
-from otel_toolcall_eval.pytest_plugin.tool_calls import ToolCalls, record
+from otel_toolcall_eval.inprocess.pytest_plugin.recorder import MAX_OUTSIDE, recorder_of
+from otel_toolcall_eval.inprocess.pytest_plugin.tool_calls import ToolCalls, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,17 +10,17 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace import Span as SdkSpan
 
 from otel_toolcall_eval.engine.work_items import BindRequest, SpanRequest
+from otel_toolcall_eval.inprocess.open_spans import OpenSpans
+from otel_toolcall_eval.inprocess.sdk_spans import SpanConverter
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.trace import Span
-from otel_toolcall_eval.sources.open_spans import OpenSpans
-from otel_toolcall_eval.sources.sdk_spans import SpanConverter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from otel_toolcall_eval.engine.work_items import WorkItem
+    from otel_toolcall_eval.inprocess.open_spans import LocalTrace
     from otel_toolcall_eval.model.trace import Projection
-    from otel_toolcall_eval.sources.open_spans import LocalTrace
 
 TRANSPORT: Final = "in_process"
 

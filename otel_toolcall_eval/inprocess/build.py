@@ -17,12 +17,12 @@ from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.exporters.metrics.observing import observe
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 from otel_toolcall_eval.exporters.suppression import suppressed_instrumentation
+from otel_toolcall_eval.inprocess.log_processor import LogSource
+from otel_toolcall_eval.inprocess.root_keeper import RootKeeper
+from otel_toolcall_eval.inprocess.span_processor import SpanSource
+from otel_toolcall_eval.inprocess.watching import WatchedTraces
+from otel_toolcall_eval.inprocess.wrapped_next import SafeNext, WrappedNext
 from otel_toolcall_eval.settings.build_pipeline import SECOND_NS, build_pipeline
-from otel_toolcall_eval.sources.log_processor import LogSource
-from otel_toolcall_eval.sources.root_keeper import RootKeeper
-from otel_toolcall_eval.sources.span_processor import SpanSource
-from otel_toolcall_eval.sources.watching import WatchedTraces
-from otel_toolcall_eval.sources.wrapped_next import SafeNext, WrappedNext
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from otel_toolcall_eval.engine.emitter import Emitter
+    from otel_toolcall_eval.inprocess.root_keeper import Said
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
     from otel_toolcall_eval.settings.service import Settings
-    from otel_toolcall_eval.sources.root_keeper import Said
 
 HELD_TOO_LONG_SECONDS = 5.0
 """How long after the longest wait for a verdict a root is held that the judging thread has not come to: it hangs."""

@@ -20,9 +20,9 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace import Span as SdkSpan
 
 from otel_toolcall_eval.engine.work_items import BindRequest
-from otel_toolcall_eval.sources.losses import Losses
-from otel_toolcall_eval.sources.news_reader import IS_REMOTE, SPAN_ID, TRACE_ID, NewsReader
-from otel_toolcall_eval.sources.watching import WATCHERS_KEY
+from otel_toolcall_eval.inprocess.losses import Losses
+from otel_toolcall_eval.inprocess.news_reader import IS_REMOTE, SPAN_ID, TRACE_ID, NewsReader
+from otel_toolcall_eval.inprocess.watching import WATCHERS_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otel_toolcall_eval.engine.work_items import WorkItem
+    from otel_toolcall_eval.inprocess.news_reader import News
+    from otel_toolcall_eval.inprocess.root_keeper import RootKeeper
+    from otel_toolcall_eval.inprocess.watching import WatchedTraces
     from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.trace import Projection
-    from otel_toolcall_eval.sources.news_reader import News
-    from otel_toolcall_eval.sources.root_keeper import RootKeeper
     from otel_toolcall_eval.sources.sink import LocalSink
-    from otel_toolcall_eval.sources.watching import WatchedTraces
 
 LOOK_AT: Final = 256
 """News that makes the judging thread come: starts and ends, some hundred spans."""

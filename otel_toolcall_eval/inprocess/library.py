@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
 from otel_toolcall_eval.engine.evaluation import evaluate as hold_against
 from otel_toolcall_eval.engine.evaluation import included, label
+from otel_toolcall_eval.inprocess.sdk_spans import SpanConverter
 from otel_toolcall_eval.model.tool_call import CallLog
 from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check, build_checks, check_config
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.sources.sdk_spans import SpanConverter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,9 +12,9 @@ from opentelemetry import _logs, metrics, trace
 from opentelemetry.sdk.trace import SpanProcessor
 
 from otel_toolcall_eval.exporters.deadline import Attempt, Flusher
-from otel_toolcall_eval.in_process import build_in_process
+from otel_toolcall_eval.inprocess.build import build_in_process
+from otel_toolcall_eval.inprocess.registration import Registration
 from otel_toolcall_eval.model.errors import SettingsError
-from otel_toolcall_eval.registration import Registration
 from otel_toolcall_eval.settings.build_pipeline import SECOND_NS, build_pipeline, with_criteria
 from otel_toolcall_eval.settings.criteria_check import read_criteria
 from otel_toolcall_eval.settings.criteria_file import load_criteria

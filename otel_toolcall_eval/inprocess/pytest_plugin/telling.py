@@ -17,8 +17,8 @@ from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentSta
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from otel_toolcall_eval.inprocess.pytest_plugin.items import Judged
     from otel_toolcall_eval.model.tool_call import Content, Json, Payload, ToolCall
-    from otel_toolcall_eval.pytest_plugin.items import Judged
 
 SHOWN_CALLS = 30
 SHOWN_DIFFERENCES = 6

@@ -20,15 +20,15 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 
 from otel_toolcall_eval import expect_tool_calls
 from otel_toolcall_eval.engine.work_items import BindRequest, SpanRequest
+from otel_toolcall_eval.inprocess import open_spans, span_processor
+from otel_toolcall_eval.inprocess.news_reader import TRANSPORT
+from otel_toolcall_eval.inprocess.open_spans import OpenSpans
+from otel_toolcall_eval.inprocess.root_keeper import RootKeeper
+from otel_toolcall_eval.inprocess.sdk_spans import MAX_SHARED, SpanConverter
+from otel_toolcall_eval.inprocess.span_processor import LOOK_SECONDS, SpanSource
+from otel_toolcall_eval.inprocess.watching import WatchedTraces
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.trace import Projection, Span
-from otel_toolcall_eval.sources import open_spans, span_processor
-from otel_toolcall_eval.sources.news_reader import TRANSPORT
-from otel_toolcall_eval.sources.open_spans import OpenSpans
-from otel_toolcall_eval.sources.root_keeper import RootKeeper
-from otel_toolcall_eval.sources.sdk_spans import MAX_SHARED, SpanConverter
-from otel_toolcall_eval.sources.span_processor import LOOK_SECONDS, SpanSource
-from otel_toolcall_eval.sources.watching import WatchedTraces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
     from otel_toolcall_eval import Expectation
-    from otel_toolcall_eval.expectations import Expecting
+    from otel_toolcall_eval.inprocess.expectations import Expecting
 
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}
 AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "main"}

@@ -13,7 +13,7 @@ from otel_toolcall_eval.model.score import Label
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.pytest_plugin.items import Judged
+    from otel_toolcall_eval.inprocess.pytest_plugin.items import Judged
 
 VERDICTS = "tool_call_verdicts"
 """Attribute of a test's report that carries them."""

@@ -391,7 +391,7 @@ def test_whoever_does_not_use_it_pays_for_one_module(suite: pytest.Pytester) -> 
         def test_nothing_of_ours_is_there():
             ours = {name for name in sys.modules if name.partition(".")[0] in {"otel_toolcall_eval", "opentelemetry", "pydantic"}}
             assert ours == {
-                "otel_toolcall_eval", "otel_toolcall_eval.pytest_plugin", "otel_toolcall_eval.pytest_plugin.plugin"}
+                "otel_toolcall_eval", "otel_toolcall_eval.inprocess.pytest_plugin", "otel_toolcall_eval.inprocess.pytest_plugin.plugin"}
         """
     )
     run(suite, "-p", "no:hypothesispytest", "-p", "no:xdist").assert_outcomes(passed=1)
@@ -399,6 +399,6 @@ def test_whoever_does_not_use_it_pays_for_one_module(suite: pytest.Pytester) -> 
 
 def test_pytest_does_not_warn_where_the_package_was_imported_before(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(tool_calls):\n    assert len(tool_calls) == 0\n", encoding="utf-8")
-    code = "import sys, pytest, otel_toolcall_eval.processor; sys.exit(pytest.main(['-q', '-W', 'error', '-p', 'no:asyncio']))"
+    code = "import sys, pytest, otel_toolcall_eval.inprocess.processor; sys.exit(pytest.main(['-q', '-W', 'error', '-p', 'no:asyncio']))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.inprocess.pytest_plugin.items import checks_of, criteria_paths
+from otel_toolcall_eval.inprocess.pytest_plugin.plugin import CRITERIA_INI, FIXTURE, MARKER
+from otel_toolcall_eval.inprocess.pytest_plugin.tool_calls import ToolCalls
 from otel_toolcall_eval.model.errors import CriteriaError
-from otel_toolcall_eval.pytest_plugin.items import checks_of, criteria_paths
-from otel_toolcall_eval.pytest_plugin.plugin import CRITERIA_INI, FIXTURE, MARKER
-from otel_toolcall_eval.pytest_plugin.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
     from pathlib import Path
