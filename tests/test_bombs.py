@@ -18,8 +18,8 @@ import pytest
 
 from tests.otlp.otlp_requests import field, nested_bytes, numbered, request_of
 from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.receivers.receivers import JSON, PROTOBUF, TRACES, call, post
 from tests.sidecar_process import RunningSidecar, running_sidecar
-from tests.sources.receivers import JSON, PROTOBUF, TRACES, call, post
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ import pytest
 
 from tests.exporters.sinks import Sink, grpc_sink
 from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.receivers.receivers import LOGS, TRACES
 from tests.sidecar_process import RunningSidecar, get, running_sidecar
-from tests.sources.receivers import LOGS, TRACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

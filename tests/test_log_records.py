@@ -33,13 +33,13 @@ from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Projection, Trigger
 from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
+from otel_toolcall_eval.receivers.intake import OtlpIntake
 from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from tests.fakes import ListEmitter, span
 from tests.otlp.test_otlp_logs import log, request, text, to_json
 from tests.patience import PATIENCE_SECONDS
-from tests.sources.receivers import JSON, LOGS, PROTOBUF, Intake, call, otlp, post, running
+from tests.receivers.receivers import JSON, LOGS, PROTOBUF, Intake, call, otlp, post, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,8 +164,8 @@ BODY = request(log(event_name="e"), log(event_name="other")).SerializeToString()
 
 
 def test_both_receivers_take_log_records() -> None:
-    from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver  # noqa: PLC0415 - keeps gRPC out of the tests that need none
-    from otel_toolcall_eval.sources.otlp_http import HttpReceiver  # noqa: PLC0415
+    from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver  # noqa: PLC0415 - keeps gRPC out of the tests that need none
+    from otel_toolcall_eval.receivers.http.receiver import HttpReceiver  # noqa: PLC0415
 
     intake = LogIntake()
     with running(GrpcReceiver(intake=with_logs(intake), refused=intake.refused, port=0)) as port:
@@ -196,8 +196,8 @@ def test_the_sdks_own_exporters_are_understood() -> None:
     from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as Grpc  # noqa: PLC0415 - as above
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as Http  # noqa: PLC0415
 
-    from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver  # noqa: PLC0415
-    from otel_toolcall_eval.sources.otlp_http import HttpReceiver  # noqa: PLC0415
+    from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver  # noqa: PLC0415
+    from otel_toolcall_eval.receivers.http.receiver import HttpReceiver  # noqa: PLC0415
 
     intake = LogIntake()
     grpc_receiver = GrpcReceiver(intake=with_logs(intake), refused=intake.refused, port=0)
@@ -218,7 +218,7 @@ def test_the_sdks_own_exporters_are_understood() -> None:
 
 
 def test_receivers_without_a_log_sink_accept_logs_and_ignore_them() -> None:
-    from otel_toolcall_eval.sources.otlp_http import HttpReceiver  # noqa: PLC0415 - as above
+    from otel_toolcall_eval.receivers.http.receiver import HttpReceiver  # noqa: PLC0415 - as above
 
     intake = Intake()
     with running(HttpReceiver(intake=otlp(intake), refused=intake.refused, port=0)) as port:

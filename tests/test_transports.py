@@ -23,12 +23,12 @@ from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.inprocess.span_processor import SpanSource
 from otel_toolcall_eval.inprocess.watching import WatchedTraces
 from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver
+from otel_toolcall_eval.receivers.http.receiver import HttpReceiver
+from otel_toolcall_eval.receivers.intake import OtlpIntake
 from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check
 from otel_toolcall_eval.settings.dialect_file import default_extractor
-from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
-from otel_toolcall_eval.sources.otlp_http import HttpReceiver
-from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock, decoded
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import post

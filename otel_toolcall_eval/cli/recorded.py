@@ -10,10 +10,10 @@ from otel_toolcall_eval.cli.progress import progress
 from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.trace import Trace, Trigger
+from otel_toolcall_eval.receivers.file.receiver import read_traces
 from otel_toolcall_eval.settings.build_pipeline import KEEP_ALL_LOGS, build_recorded_pipeline, with_criteria
 from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
-from otel_toolcall_eval.sources.otlp_file import read_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

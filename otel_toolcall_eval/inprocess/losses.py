@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.inprocess.news_reader import TRANSPORT
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.sources.sink import LocalSink
+    from otel_toolcall_eval.receivers.sink import LocalSink
 
 _logger = logging.getLogger(__name__)
 

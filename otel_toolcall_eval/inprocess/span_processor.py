@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.inprocess.watching import WatchedTraces
     from otel_toolcall_eval.model.bound import Bound
     from otel_toolcall_eval.model.trace import Projection
-    from otel_toolcall_eval.sources.sink import LocalSink
+    from otel_toolcall_eval.receivers.sink import LocalSink
 
 LOOK_AT: Final = 256
 """News that makes the judging thread come: starts and ends, some hundred spans."""

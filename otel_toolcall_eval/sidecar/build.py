@@ -20,6 +20,8 @@ from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.exporters.metrics.process_memory import ProcessMemory
 from otel_toolcall_eval.exporters.otlp import OtlpSettings, Signal
 from otel_toolcall_eval.model.errors import CriteriaError
+from otel_toolcall_eval.receivers.http.pages import health_page, json_page, metrics_page
+from otel_toolcall_eval.receivers.intake import OtlpIntake
 from otel_toolcall_eval.settings.build_pipeline import build_pipeline, own_version
 from otel_toolcall_eval.settings.criteria_file import load_criteria
 from otel_toolcall_eval.sidecar.admin.status.condensing import Telling
@@ -33,8 +35,6 @@ from otel_toolcall_eval.sidecar.build_telemetry import build_telemetry
 from otel_toolcall_eval.sidecar.journal.sqlite_journal import SqliteJournal
 from otel_toolcall_eval.sidecar.journal.store import Sync
 from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
-from otel_toolcall_eval.sources.http_pages import health_page, json_page, metrics_page
-from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.exporters.forward.forwarder import Forwarder
     from otel_toolcall_eval.exporters.telemetry import Telemetry
     from otel_toolcall_eval.model.criteria import CriteriaSet
+    from otel_toolcall_eval.receivers.http.pages import PageSource
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
     from otel_toolcall_eval.settings.service import Settings
     from otel_toolcall_eval.sidecar.build_receivers import Receivers
-    from otel_toolcall_eval.sources.http_pages import PageSource
 
 MAX_SHOWN: Final = 1_000
 """Traces of each kind on /debug/traces: half a megabyte."""

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.bound import Bound
 from otel_toolcall_eval.model.errors import SettingsError
+from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver
+from otel_toolcall_eval.receivers.http.receiver import HttpReceiver
+from otel_toolcall_eval.receivers.tls import ServerTls
+from otel_toolcall_eval.receivers.tokens import Tokens
 from otel_toolcall_eval.sidecar.admin.control import ControlListener
-from otel_toolcall_eval.sources.otlp_grpc import GrpcReceiver
-from otel_toolcall_eval.sources.otlp_http import HttpReceiver
-from otel_toolcall_eval.sources.server_tls import ServerTls
-from otel_toolcall_eval.sources.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.engine.worker import Worker
     from otel_toolcall_eval.model.errors import Problem
+    from otel_toolcall_eval.receivers.http.pages import PageSource, Site
+    from otel_toolcall_eval.receivers.intake import OtlpIntake
     from otel_toolcall_eval.settings.service import Listen, Listener, Settings, TlsFiles, TokenFile
-    from otel_toolcall_eval.sources.http_pages import PageSource, Site
-    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake
 
 _PENDING_REQUESTS = 4
 """Requests of full size that a listener holds at the same time. Smaller ones are as many as fit into the same bytes."""

@@ -30,8 +30,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 def aiohttp_server(port: int) -> None:
     """Run ours, as built, with a sink that takes everything."""
-    from otel_toolcall_eval.sources.otlp_http import HttpReceiver  # noqa: PLC0415 - each server alone in its process
-    from otel_toolcall_eval.sources.otlp_intake import OtlpIntake  # noqa: PLC0415
+    from otel_toolcall_eval.receivers.http.receiver import HttpReceiver  # noqa: PLC0415 - each server alone in its process
+    from otel_toolcall_eval.receivers.intake import OtlpIntake  # noqa: PLC0415
 
     class Sink:
         def offer(self, decoded: object, *, transport: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from otel_toolcall_eval.cli.parser import run
 from otel_toolcall_eval.model.errors import SettingsError
-from otel_toolcall_eval.sources.http_pages import may_see
+from otel_toolcall_eval.receivers.http.pages import may_see
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import get, running_sidecar, send_json
 

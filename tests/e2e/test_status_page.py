@@ -14,8 +14,8 @@ import pytest
 from tests.e2e.browser import SCHEMES, WIDTHS, beyond, faint, opened, running
 from tests.e2e.toolchain import BUILD
 from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.receivers.certificates import write_secret
 from tests.sidecar_process import get, running_sidecar, send_json
-from tests.sources.certificates import write_secret
 from tests.status_traffic import (
     BAD,
     CRITERIA,

@@ -13,7 +13,7 @@ from otel_toolcall_eval.settings.types import Address
 from otel_toolcall_eval.sidecar.build_receivers import build_receivers
 from tests.otlp.otlp_requests import attribute, numbered, request_of
 from tests.patience import PATIENCE_SECONDS, wait_for
-from tests.sources.receivers import Intake, call, otlp, running
+from tests.receivers.receivers import Intake, call, otlp, running
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.engine.worker import Worker

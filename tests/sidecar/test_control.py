@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.sidecar.admin.control import MAX_BODY_BYTES, ControlListener
-from tests.sources.certificates import Client, Files, bearer
-from tests.sources.receivers import JSON, Reply, ask, running
+from tests.receivers.certificates import Client, Files, bearer
+from tests.receivers.receivers import JSON, Reply, ask, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from otel_toolcall_eval.sources.server_tls import ServerTls
-    from otel_toolcall_eval.sources.tokens import Tokens
+    from otel_toolcall_eval.receivers.tls import ServerTls
+    from otel_toolcall_eval.receivers.tokens import Tokens
 
 TRACE = "5b8efff798038103d269b633813fc60c"
 PATH = f"/v1/traces/{TRACE}/criteria"

@@ -18,9 +18,9 @@ from tests.exporters.forward.downstreams import Answer, Behaviour, grpc_downstre
 from tests.otlp.otlp_requests import UNKNOWN, numbered, request_of
 from tests.otlp.test_transcoding import everything_in_logs, everything_in_metrics
 from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.receivers.receivers import JSON, call
 from tests.sidecar.test_sidecar import TOKYO, otlp, otlp_span, play, verdicts
 from tests.sidecar_process import RunningSidecar, get, post, running_sidecar, send_json
-from tests.sources.receivers import JSON, call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -24,11 +24,11 @@ from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar.build_receivers import Protection
 from otel_toolcall_eval.sidecar.sidecar import Sidecar
 from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.receivers.certificates import Client, Files, bearer, chain_of, write_secret
+from tests.receivers.receivers import JSON, PROTOBUF
+from tests.receivers.test_receivers import ended_spans
 from tests.sidecar.test_sidecar import CRITERIA, otlp, otlp_span, verdicts
 from tests.sidecar_process import RunningSidecar, running_sidecar
-from tests.sources.certificates import Client, Files, bearer, chain_of, write_secret
-from tests.sources.receivers import JSON, PROTOBUF
-from tests.sources.test_receivers import ended_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,8 +19,8 @@ import grpc
 from otel_toolcall_eval.demo.scenarios import EVALUATIONS
 from tests.otlp.otlp_requests import attribute, numbered, request_of
 from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.receivers.receivers import PROTOBUF, TRACES
 from tests.sidecar_process import RunningSidecar, post, running_sidecar
-from tests.sources.receivers import PROTOBUF, TRACES
 
 if TYPE_CHECKING:
     from pathlib import Path

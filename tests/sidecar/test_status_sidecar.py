@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.receivers.certificates import write_secret
 from tests.sidecar_process import get, running_sidecar, send_json
-from tests.sources.certificates import write_secret
 from tests.status_traffic import BAD, CRITERIA, HOSTILE, JUDGED, NOT_CAPTURED, ROOTLESS, SECRET, UNBOUND, VERDICTS, trace, trace_id_of
 
 if TYPE_CHECKING:

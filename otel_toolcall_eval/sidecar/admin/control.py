@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import DecodeError, IntakeError
 from otel_toolcall_eval.otlp.replies import Encoding
-from otel_toolcall_eval.sources.http_answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError
-from otel_toolcall_eval.sources.http_body import BodyReader
-from otel_toolcall_eval.sources.http_hosts import Hosts
-from otel_toolcall_eval.sources.http_listener import HttpListener
+from otel_toolcall_eval.receivers.http.answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError
+from otel_toolcall_eval.receivers.http.body import BodyReader
+from otel_toolcall_eval.receivers.http.hosts import Hosts
+from otel_toolcall_eval.receivers.http.listener import HttpListener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from aiohttp import web
 
-    from otel_toolcall_eval.sources.server_tls import ServerTls
-    from otel_toolcall_eval.sources.sink import Refused
-    from otel_toolcall_eval.sources.tokens import Tokens
+    from otel_toolcall_eval.receivers.sink import Refused
+    from otel_toolcall_eval.receivers.tls import ServerTls
+    from otel_toolcall_eval.receivers.tokens import Tokens
 
 TRANSPORT = "control"
 

@@ -73,20 +73,20 @@ ELSEWHERE = [
     ),
     pytest.param("A28", "tests.extraction.test_faults", "test_8_what_was_asked_for_and_did_not_run_is_reported_apart", id="A28-messages"),
     pytest.param(
-        "A34", "tests.sources.test_receivers", "test_the_sdks_exporter_resends_what_was_refused_and_nothing_is_lost_or_doubled", id="A34"
+        "A34", "tests.receivers.test_receivers", "test_the_sdks_exporter_resends_what_was_refused_and_nothing_is_lost_or_doubled", id="A34"
     ),
-    pytest.param("A35", "tests.sources.test_answers", "test_http_refuses_in_the_encoding_of_the_request", id="A35-retry-after"),
-    pytest.param("A36", "tests.sources.test_receivers", "test_large_messages_are_taken_up_to_the_limit", id="A36-large-messages"),
+    pytest.param("A35", "tests.receivers.test_answers", "test_http_refuses_in_the_encoding_of_the_request", id="A35-retry-after"),
+    pytest.param("A36", "tests.receivers.test_receivers", "test_large_messages_are_taken_up_to_the_limit", id="A36-large-messages"),
     pytest.param("A37", "tests.otlp.test_unpacking", "test_a_bomb_is_refused_after_as_much_as_is_allowed", id="A37-gzip"),
-    pytest.param("A38", "tests.sources.test_answers", "test_a_media_type_may_have_parameters_and_capitals", id="A38-media-type"),
+    pytest.param("A38", "tests.receivers.test_answers", "test_a_media_type_may_have_parameters_and_capitals", id="A38-media-type"),
     pytest.param(
         "A39", "tests.otlp.test_encodings_agree", "test_both_encodings_of_a_request_decode_equal_and_as_the_generated_classes_do", id="A39"
     ),
-    pytest.param("A40", "tests.sources.test_answers", "test_good_and_mixed_batches_are_taken_and_answered", id="A40-partial-success"),
+    pytest.param("A40", "tests.receivers.test_answers", "test_good_and_mixed_batches_are_taken_and_answered", id="A40-partial-success"),
     pytest.param("A42", "tests.inprocess.test_span_processor", "test_unsampled_spans_are_not_seen", id="A42-unsampled"),
     pytest.param(
         "A44",
-        "tests.sources.test_otlp_grpc",
+        "tests.receivers.test_otlp_grpc",
         "test_pings_without_a_call_that_keep_the_floor_are_answered_and_faster_ones_end_the_connection",
         id="A44-keepalive",
     ),

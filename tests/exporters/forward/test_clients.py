@@ -20,7 +20,7 @@ from otel_toolcall_eval.exporters.forward.grpc_client import GrpcClient
 from otel_toolcall_eval.exporters.forward.http_client import HttpClient
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.otlp.replies import Encoding, Signal, export_reply
-from otel_toolcall_eval.sources.tokens import Tokens
+from otel_toolcall_eval.receivers.tokens import Tokens
 from tests.e2e.ports import held_ports
 from tests.exporters.forward.downstreams import Answer, Behaviour, grpc_downstream, grpc_path, http_downstream
 from tests.patience import PATIENCE_SECONDS, wait_for

@@ -15,9 +15,9 @@ import pytest
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped] # it has no types
 
 from tests.patience import PATIENCE_SECONDS, wait_for
+from tests.receivers.receivers import PROTOBUF, TRACES, ask
 from tests.sidecar.journal.test_kills import POLICY, Senders, judged_once, requests_of
 from tests.sidecar_process import get, metric_sums, running_sidecar
-from tests.sources.receivers import PROTOBUF, TRACES, ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.patience import PATIENCE_SECONDS
+from tests.receivers.receivers import TRACES
 from tests.sidecar.journal.lives import holds_open
 from tests.sidecar_process import RunningSidecar, post, running_sidecar
-from tests.sources.receivers import TRACES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

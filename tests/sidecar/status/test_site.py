@@ -14,11 +14,11 @@ from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpecta
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.receivers.http.pages import Page, SiteRequest
 from otel_toolcall_eval.sidecar.admin.status.history import History
 from otel_toolcall_eval.sidecar.admin.status.recent import Recent
 from otel_toolcall_eval.sidecar.admin.status.site import MAX_CRITERIA, ROOT, StatusSite
 from otel_toolcall_eval.sidecar.admin.status.store import Store
-from otel_toolcall_eval.sources.http_pages import Page, SiteRequest
 from tests.exporters.reports import CANARY, BrokenJustification, inconclusive, judged_span, report, score, verdict
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar.status.rows import NOW_NS, TELL, judged, trace_id

@@ -14,20 +14,20 @@ from urllib.parse import urlencode
 
 from otel_toolcall_eval.model.errors import IntakeError
 from otel_toolcall_eval.model.score import Label
+from otel_toolcall_eval.receivers.http.pages import Page
 from otel_toolcall_eval.sidecar.admin.status import words
 from otel_toolcall_eval.sidecar.admin.status.history import FILTERS
 from otel_toolcall_eval.sidecar.admin.status.waterfall import WIDTH, lay_out, whole_seconds
-from otel_toolcall_eval.sources.http_pages import Page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from otel_toolcall_eval.engine.buffer.waiting import Waiting
     from otel_toolcall_eval.model.criteria import CriteriaSet
+    from otel_toolcall_eval.receivers.http.pages import SiteRequest
     from otel_toolcall_eval.sidecar.admin.status.history import History
     from otel_toolcall_eval.sidecar.admin.status.recent import Recent
     from otel_toolcall_eval.sidecar.admin.status.rendering import Templates
-    from otel_toolcall_eval.sources.http_pages import SiteRequest
 
 ROOT: Final = "/status"
 MAX_OPEN: Final = 200

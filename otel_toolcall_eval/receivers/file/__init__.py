@@ -1,0 +1,1 @@
+"""Recorded traces: OTLP as JSON, JSON lines or protobuf, gzipped or not."""

@@ -1,0 +1,1 @@
+"""OTLP over HTTP, and the pages that share its listener."""

@@ -1,0 +1,187 @@
+"""An HTTP server on a thread and a loop of its own, whatever it serves.
+
+Choice: aiohttp, driven through its connection class and without its application layer: the few paths need no router, and the limits on
+headers, bodies and memory are ours. It leaves slow headers open; ``http_connection`` cuts them. asyncio cuts slow TLS handshakes.
+CPU a request, decoding included, on a busy machine (``tests/bench/bench_http_servers.py``): 0.36 ms with one span and 5.0 ms with 512;
+hypercorn with starlette 0.76 and 8.0, and it cuts slow headers by itself; granian with starlette 0.46 and 5.3, leaves them open, and calls
+its embedding experimental.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from otel_toolcall_eval.receivers.http.connection import Connection
+from otel_toolcall_eval.receivers.http.crowd import Crowd
+from otel_toolcall_eval.receivers.http.handshakes import Handshakes
+from otel_toolcall_eval.receivers.listening import listen
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from otel_toolcall_eval.receivers.http.answers import HttpAnswers
+    from otel_toolcall_eval.receivers.tls import ServerTls
+
+MOST_CONNECTIONS = 512
+"""Open at a time: half of the files that most systems let a process open unasked; the other half is for gRPC, which can't be bounded."""
+
+_LOOP_TURNS = 5  # asyncio needs three from an accepted socket to a connection, two from a close to a closed socket
+_CLOSE_SECONDS = 1.0  # for connections that are cut anyway, and for a client's answer to the end of TLS
+
+
+class HttpListener:
+    """An HTTP server. Start it once, stop it as often as you like; both may be called from any thread."""
+
+    def __init__(
+        self,
+        service: Callable[[], HttpAnswers],
+        *,
+        host: str,
+        port: int,
+        port_option: str,
+        thread_name: str,
+        refused: Callable[[str], None],
+        tls: ServerTls | None = None,
+        head_seconds: float = 10.0,
+        answer_seconds: float = 30.0,
+        idle_seconds: float = 75.0,
+        max_connections: int = MOST_CONNECTIONS,
+    ) -> None:
+        """Prepare; nothing listens yet.
+
+        Args:
+            service: makes what answers the requests; called on the loop.
+            host: address to listen on.
+            port: 0 takes any free one.
+            port_option: what the reader of an error about the port is told to change.
+            thread_name: of the loop's thread.
+            refused: counts, by reason, what is not HTTP, who was too slow, could not begin TLS, or found no place.
+            tls: without it, nothing is encrypted.
+            head_seconds: time for the headers of a request, and before that for the TLS handshake.
+            answer_seconds: time for the client to read an answer.
+            idle_seconds: how long a connection may stay unused.
+            max_connections: open at a time; beyond, one that keeps us waiting is closed, or the new one is asked to come again.
+        """
+        self._service = service
+        self._host = host
+        self._asked_port = port
+        self._port_option = port_option
+        self._thread_name = thread_name
+        self._tls = tls
+        self._refused = refused
+        self._head_seconds = head_seconds
+        self._answer_seconds = answer_seconds
+        self._max_connections = max_connections
+        self._idle_seconds = idle_seconds
+        self._port = 0
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_asked: asyncio.Future[float] | None = None
+
+    @property
+    def port(self) -> int:
+        """Return the port that is listened on, 0 before the start."""
+        return self._port
+
+    def start(self) -> None:
+        """Listen and serve; raises SettingsError if the port can't be had."""
+        listening = listen(self._host, self._asked_port, port_option=self._port_option)
+        self._port = listening.getsockname()[1]
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(listening, started), name=self._thread_name, daemon=True)
+        self._thread.start()
+        started.result()
+
+    def stop(self, *, grace_seconds: float) -> None:
+        """Take no more connections, finish the requests under way within ``grace_seconds``, and leave no thread behind."""
+        thread, loop, stop_asked = self._thread, self._loop, self._stop_asked
+        self._thread = self._loop = self._stop_asked = None
+        if thread is None or loop is None or stop_asked is None:
+            return
+        loop.call_soon_threadsafe(stop_asked.set_result, grace_seconds)
+        thread.join()
+
+    def _run(self, listening: socket.socket, started: Future[None]) -> None:
+        try:
+            asyncio.run(self._serve(listening, started))
+        except BaseException as error:  # belongs to whoever waits for the start
+            if started.done():
+                raise
+            listening.close()
+            started.set_exception(error)
+
+    async def _serve(self, listening: socket.socket, started: Future[None]) -> None:
+        loop = asyncio.get_running_loop()
+        service = self._service()
+        server = web.Server(service.handle, loop=loop)
+
+        crowd = Crowd(self._max_connections)
+
+        handshakes = Handshakes(refused=self._refused, listener=self._thread_name, seconds=self._head_seconds)
+
+        def connection() -> Connection:
+            made = Connection(
+                server,
+                loop=loop,
+                crowd=crowd,
+                refused=self._refused,
+                head_seconds=self._head_seconds,
+                answer_seconds=self._answer_seconds,
+                idle_seconds=self._idle_seconds,
+            )
+            if self._tls is not None:
+                handshakes.watch(lambda: made.was_made)
+            return made
+
+        accepting = await self._accept(connection, listening, handshakes)
+        self._loop, self._stop_asked = loop, loop.create_future()
+        stop_asked = self._stop_asked
+        started.set_result(None)
+        grace_seconds = await stop_asked
+        # A socket that asyncio has accepted but not yet made a connection of would be leaked by close().
+        loop.remove_reader(listening)
+        await _let_callbacks_run()
+        accepting.close()
+        await service.drain(grace_seconds)
+        transports = [connected.transport for connected in server.connections]
+        await server.shutdown(_CLOSE_SECONDS)
+        await _let_callbacks_run()  # closed connections let go of their sockets
+        if self._tls is not None:
+            await _cut_tls(transports)
+        service.close()
+
+    async def _accept(self, connection: Callable[[], Connection], listening: socket.socket, handshakes: Handshakes) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        if self._tls is None:
+            return await loop.create_server(connection, sock=listening)
+        return await loop.create_server(
+            connection,
+            sock=listening,
+            ssl=self._tls.asyncio_context(failed=handshakes.failed),
+            ssl_handshake_timeout=self._head_seconds,
+            ssl_shutdown_timeout=_CLOSE_SECONDS,
+        )
+
+
+async def _cut_tls(transports: list[asyncio.Transport | None]) -> None:
+    """Let go of connections whose clients have not said their farewell, or are still in their handshake."""
+    for transport in transports:
+        if transport is not None:
+            transport.abort()
+    current = asyncio.current_task()
+    handshakes = [task for task in asyncio.all_tasks() if task is not current]
+    for task in handshakes:
+        task.cancel()
+    await asyncio.gather(*handshakes, return_exceptions=True)
+    await _let_callbacks_run()
+
+
+async def _let_callbacks_run() -> None:
+    for _ in range(_LOOP_TURNS):
+        await asyncio.sleep(0)
