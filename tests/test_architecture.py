@@ -57,12 +57,7 @@ def edges_in(page: str) -> frozenset[str]:
     return frozenset(re.findall(r"`(engine/\w+\.py)`", section))
 
 
-MOVING = {
-    "demo/scenarios": "cli/demo_agent/scenarios",
-    "demo/stations": "cli/demo_agent/stations",
-    "demo/weather_agent": "cli/demo_agent/weather_agent",
-    "wiring_files": "cli/wiring_files",
-}
+MOVING = {}
 """Where modules stand that have not moved yet, and where they go."""
 
 LAYERS = layers_in(PAGE.read_text(encoding="utf-8"))

@@ -67,7 +67,7 @@ def test_the_wheel_holds_the_whole_package_with_its_data_and_nothing_else(wheel:
     assert packed == there
     assert {"otel_toolcall_eval/py.typed", "otel_toolcall_eval/sidecar/admin/status/templates/base.html"} <= packed
     assert {name for name in packed if name.startswith("otel_toolcall_eval/extraction/dialects.")}
-    assert "otel_toolcall_eval/demo/evaluations/eval-sets/default.json" in packed
+    assert "otel_toolcall_eval/cli/demo_agent/evaluations/eval-sets/default.json" in packed
 
 
 def test_the_wheel_announces_itself_to_those_who_look_for_it(wheel: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
+from otel_toolcall_eval.cli.wiring_files import read_files
 from otel_toolcall_eval.model.errors import ToolCallEvalError
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, files_of, load_criteria
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, did_you_mean
@@ -17,7 +18,6 @@ from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.settings.service_models import ServiceModel
 from otel_toolcall_eval.sidecar.admin.status.words import selects
-from otel_toolcall_eval.wiring_files import read_files
 
 if TYPE_CHECKING:
     import argparse

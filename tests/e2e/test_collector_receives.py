@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_toolcall_eval.demo.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
 from tests.e2e.collector import collecting
 from tests.e2e.judged import Judged
 from tests.e2e.ports import held_ports

@@ -26,7 +26,7 @@ from otel_toolcall_eval import (
     ToolCallEvalSpanProcessor,
     expect_tool_calls,
 )
-from otel_toolcall_eval.demo.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
 from otel_toolcall_eval.inprocess import watching
 from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, CriteriaSet, Operator, OrderCriteria
 from tests.patience import PATIENCE_SECONDS

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from otel_toolcall_eval.demo.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
 from tests.otlp.otlp_requests import attribute, numbered, request_of
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.receivers.receivers import PROTOBUF, TRACES

@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from otel_toolcall_eval.demo.weather_agent import Action, Answer, Misbehaviour, WeatherAgent
+from otel_toolcall_eval.cli.demo_agent.weather_agent import Action, Answer, Misbehaviour, WeatherAgent
 
 
 async def spans_of(city: str, action: Action, misbehaviour: Misbehaviour = Misbehaviour.NONE) -> tuple[list[ReadableSpan], Answer]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Flag, StrEnum, auto
 from typing import TYPE_CHECKING, TypeAlias
 
-from otel_toolcall_eval.demo.stations import STATIONS
+from otel_toolcall_eval.cli.demo_agent.stations import STATIONS
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer, TracerProvider

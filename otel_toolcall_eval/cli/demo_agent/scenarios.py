@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.demo.weather_agent import Action, Misbehaviour, WeatherAgent
+from otel_toolcall_eval.cli.demo_agent.weather_agent import Action, Misbehaviour, WeatherAgent
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-    from otel_toolcall_eval.demo.weather_agent import Answer
+    from otel_toolcall_eval.cli.demo_agent.weather_agent import Answer
 
 SERVICE_NAME = "weather-agent"
 """What the agent's resource should say as ``service.name``."""
