@@ -49,16 +49,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CriteriaError": "errors",
-    "Expectation": "expectations",
-    "ExpectationError": "errors",
-    "ExpectationTimeoutError": "errors",
+    "CriteriaError": "model.errors",
+    "Expectation": "inprocess.expectations",
+    "ExpectationError": "model.errors",
+    "ExpectationTimeoutError": "model.errors",
     "Label": "model.score",
-    "SettingsError": "errors",
-    "ToolCallEvalError": "errors",
-    "ToolCallEvalSpanProcessor": "processor",
-    "ToolCalls": "pytest_plugin.tool_calls",
-    "expect_tool_calls": "expectations",
+    "SettingsError": "model.errors",
+    "ToolCallEvalError": "model.errors",
+    "ToolCallEvalSpanProcessor": "inprocess.processor",
+    "ToolCalls": "inprocess.pytest_plugin.tool_calls",
+    "expect_tool_calls": "inprocess.expectations",
 }
 
 
@@ -67,7 +67,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    value: object = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'api')}"), name)
+    value: object = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'inprocess.library')}"), name)
     globals()[name] = value
     return value
 
