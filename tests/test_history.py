@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-    from otel_toolcall_eval.engine.buffer.compressing import Packer
+    from otel_toolcall_eval.engine.buffer.compressing import Compressor
     from otel_toolcall_eval.exporters.metrics.aggregator import Key
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport
@@ -174,7 +174,9 @@ def hold(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100, 104))
 @pytest.mark.parametrize("packer", [None, zstandard_packer()], ids=["zlib", "zstandard"])
-def test_what_is_packed_while_it_waits_is_judged_as_what_is_not(packer: Callable[[memoryview | None], Packer] | None, seed: int) -> None:
+def test_what_is_packed_while_it_waits_is_judged_as_what_is_not(
+    packer: Callable[[memoryview | None], Compressor] | None, seed: int
+) -> None:
     plain, short = Process(CRITERIA, ExplainValues.OFF), Process(CRITERIA, ExplainValues.OFF, SHORT_OF_MEMORY)
     if packer is not None:
         short.pipeline.traces.pack_by(packer)

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from otel_toolcall_eval.__main__ import main
-from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
+from otel_toolcall_eval.engine.buffer.log_desk import LogCorrelator
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
@@ -25,8 +25,8 @@ from otel_toolcall_eval.model.criteria import (
     ArgsExpectation,
     Check,
     CriteriaSet,
-    Reach,
     Selector,
+    SelectorScope,
 )
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.log_record import LogRecord
@@ -72,14 +72,14 @@ ASKS = CriteriaSet(
             criteria=ArgsCriteria(expectations=(ArgsExpectation(tool="get_weather", arguments={"city": "Paris"}),)),
         ),
     ),
-    selector=Selector(reach=Reach.EVERY),
+    selector=Selector(reach=SelectorScope.EVERY),
 )
 LATER_NS = 10**12
 
 
 def pipeline(*sets: CriteriaSet) -> Pipeline:
     extractor = default_extractor()
-    return Pipeline(reader=extractor, evaluators=EVALUATORS, criteria=sets, logs=LogDesk(LogJoiner(extractor.asked)))
+    return Pipeline(reader=extractor, evaluators=EVALUATORS, criteria=sets, logs=LogCorrelator(LogJoiner(extractor.asked)))
 
 
 def counts(pipe: Pipeline) -> dict[str, int]:

@@ -22,7 +22,7 @@ from otel_toolcall_eval.engine.pipeline import OWN_SCOPE, Pipeline
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.inprocess.span_processor import SpanSource
 from otel_toolcall_eval.inprocess.watching import WatchedTraces
-from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver
 from otel_toolcall_eval.receivers.http.receiver import HttpReceiver
 from otel_toolcall_eval.receivers.intake import OtlpIntake
@@ -79,7 +79,7 @@ class Rig:
         """Start everything on ports of its own."""
         self.clock = ManualClock()
         self.emitter = ListEmitter()
-        sets = [CriteriaSet(name="law", checks=CHECKS, version="1", selector=Selector(reach=Reach.EVERY))]
+        sets = [CriteriaSet(name="law", checks=CHECKS, version="1", selector=Selector(reach=SelectorScope.EVERY))]
         pipeline = Pipeline(reader=default_extractor(), evaluators=EVALUATORS, criteria=sets)
         self.worker = Worker(pipeline, [self.emitter], clock=self.clock)
         worker = self.worker

@@ -12,7 +12,7 @@ from otel_toolcall_eval.cli.output import console, counted, json_ready, remark, 
 from otel_toolcall_eval.cli.recorded import criteria_sources, load, read_pipeline
 from otel_toolcall_eval.exporters.events.attributes import ExplainValues
 from otel_toolcall_eval.exporters.explain import explain_of
-from otel_toolcall_eval.model.criteria import Reach
+from otel_toolcall_eval.model.criteria import SelectorScope
 from otel_toolcall_eval.model.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
@@ -82,15 +82,17 @@ class Tally:
             self.labels.update(verdict.label for verdict in report.verdicts)
             self._used.update(verdict.criteria for verdict in report.verdicts)
             self.asking.update(report.unknown_criteria)
-            if report.judged_span is not None and len(self.roots) < SHOWN_NAMES:
-                self.services.add(str(report.judged_span.resource.attributes.get("service.name", "(none)")))
-                self.roots.add(report.judged_span.name)
+            if report.evaluated_span is not None and len(self.roots) < SHOWN_NAMES:
+                self.services.add(str(report.evaluated_span.resource.attributes.get("service.name", "(none)")))
+                self.roots.add(report.evaluated_span.name)
             yield report
 
     @property
     def unused(self) -> list[str]:
         """Return the criteria that no trace met; those that only fill gaps need not be met."""
-        return [found.name for found in self.criteria if found.name not in self._used and found.selector.reach is not Reach.FALLBACK]
+        return [
+            found.name for found in self.criteria if found.name not in self._used and found.selector.reach is not SelectorScope.FALLBACK
+        ]
 
     def summary(self) -> dict[str, object]:
         """Return the totals under the names of the JSON form."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.progress import progress
-from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
+from otel_toolcall_eval.engine.buffer.log_desk import LogCorrelator
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.receivers.file.receiver import read_traces
@@ -56,7 +56,7 @@ def read_pipeline(paths: Sequence[str], pipeline: Pipeline) -> list[Problem]:
 def read_spans(paths: Sequence[str], extractor: Extractor) -> tuple[dict[bytes, tuple[Span, ...]], list[Problem]]:
     """Return recorded spans by trace, with what log records say of them, and what could not be used."""
     problems: list[Problem] = []
-    desk = LogDesk(LogJoiner(extractor.asked), KEEP_ALL_LOGS)
+    desk = LogCorrelator(LogJoiner(extractor.asked), KEEP_ALL_LOGS)
     traces: dict[bytes, list[Span]] = {}
 
     def take(logs: DecodedLogs) -> None:

@@ -65,9 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _left(sidecar: Sidecar) -> str:
     """Return what was left when the time for ending was over, and what would help."""
-    if not sidecar.unjudged:
+    if not sidecar.unevaluated:
         return "; see the lines above, check the endpoints, or raise completion.shutdown_timeout"
-    left = f": {sidecar.unjudged} traces were left open"
+    left = f": {sidecar.unevaluated} traces were left open"
     if sidecar.settings.journal.path is not None:
         return f"{left}, which the next start judges"
     return f"{left}; raise completion.shutdown_timeout, or set journal.path, so that the next start judges them"

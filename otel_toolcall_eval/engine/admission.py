@@ -42,22 +42,22 @@ _PAUSE_NS = 1_000_000_000  # a turn of the worker takes a fifteenth; a longer on
 _MOST_SPAN_NS = 1_000_000  # what counts of a span in such a turn; spans that do cost more, for turns on end, are braked too little
 
 
-class Burden(NamedTuple):
+class SpanCost(NamedTuple):
     """What a span makes of work, of late: seconds, and how late verdicts are already, in seconds."""
 
     span_seconds: float = 0.0
     late_seconds: float = 0.0
 
 
-class Brake:
+class AdmissionController:
     """Says how long senders wait. Any thread."""
 
     def __init__(self, transports: Iterable[str] = ()) -> None:
         """Owe nothing; senders by these transports are counted from the start, so that the first one is an increase."""
-        self._delayed: Counter[str] = Counter(dict.fromkeys(transports, 0))  # guarded by _lock, as all in ``begin_anew``
-        self.begin_anew()
+        self._delayed: Counter[str] = Counter(dict.fromkeys(transports, 0))  # guarded by _lock, as all in ``reset``
+        self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget what is owed, and whoever holds the lock: after a fork that thread is in the parent."""
         self._lock = Lock()
         self._owed_seconds = 0.0
@@ -80,7 +80,7 @@ class Brake:
             if spans and self._owed_seconds >= FREE_SECONDS + MOST_SECONDS:
                 raise OverloadedError(where=transport, what="more comes than can be judged", fix="send the request again after a moment")
 
-    def charge(self, spans: int, burden: Burden, *, transport: str, now_ns: int) -> float:
+    def charge(self, spans: int, burden: SpanCost, *, transport: str, now_ns: int) -> float:
         """Charge a request that was taken; returns for how many seconds its answer has to wait, 0 to MOST_SECONDS."""
         charged = spans * burden.span_seconds * (1.0 + _HASTE * burden.late_seconds)
         with self._lock:
@@ -98,14 +98,14 @@ class Brake:
         self._at_ns = max(self._at_ns, now_ns)
 
 
-class Pace:
+class CostEstimator:
     """Measures the burden. The worker's thread tells, any may ask."""
 
     def __init__(self) -> None:
         """Know nothing yet, and suppose a little."""
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget what was measured."""
         self._taking = _Cost(0.0)
         self._judging = _Cost(_SECONDS_BEFORE)
@@ -113,9 +113,9 @@ class Pace:
         self._since_taken = 0  # spans that were judged since some came
 
     @property
-    def burden(self) -> Burden:
+    def burden(self) -> SpanCost:
         """Return what was measured."""
-        return Burden((self._taking.seconds + self._judging.seconds) * BESIDES, self._late_seconds)
+        return SpanCost((self._taking.seconds + self._judging.seconds) * BESIDES, self._late_seconds)
 
     def took(self, spans: int, *, ns: int) -> None:
         """Hear how long it took to take so many spans in."""

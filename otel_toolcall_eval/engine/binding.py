@@ -2,7 +2,7 @@
 
 A criteria set judges a trace if the trace names it (an attribute on any span or resource), if it was bound to the trace's
 ID, or if its selector says so. A harness that names criteria says "judge this by that"; so sets that merely lack conditions
-(``Reach.UNNAMED``) stay out of such a trace, while sets with conditions, or with ``match: all``, still apply.
+(``SelectorScope.UNNAMED``) stay out of such a trace, while sets with conditions, or with ``match: all``, still apply.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
-from otel_toolcall_eval.model.bound import NOTHING_BOUND, Bound
-from otel_toolcall_eval.model.criteria import Reach
+from otel_toolcall_eval.model.bound import NOTHING_BOUND, BoundCriteria
+from otel_toolcall_eval.model.criteria import SelectorScope
 from otel_toolcall_eval.model.payload.equality import identity
 from otel_toolcall_eval.model.payload.text import UnreadableTextError, read_text
 from otel_toolcall_eval.model.trace import Projection
@@ -61,15 +61,15 @@ class BoundTraces:
 
     def __init__(self) -> None:
         """Start with nothing."""
-        self._bound: dict[bytes, Bound] = {}
+        self._bound: dict[bytes, BoundCriteria] = {}
 
-    def bind(self, trace_id: bytes, bound: Bound) -> None:
+    def bind(self, trace_id: bytes, bound: BoundCriteria) -> None:
         """Bind more to a trace."""
         if len(self._bound) >= MAX_BOUND_TRACES:  # bound to traces that never came
             self._bound.pop(next(iter(self._bound)), None)
         self._bound[trace_id] = self._bound.get(trace_id, NOTHING_BOUND).plus(bound)
 
-    def of(self, trace: Trace) -> Bound:
+    def of(self, trace: Trace) -> BoundCriteria:
         """Return what a trace that is judged now was bound to, once; for a unit again and again, since other units may follow."""
         if trace.unit_span_id is not None:
             return self._bound.get(trace.trace_id, NOTHING_BOUND)
@@ -116,7 +116,7 @@ class Binder:
             keys.update(criteria_set.selector.attributes)
         return Projection(keys=frozenset(keys))
 
-    def bind(self, trace: Trace, *, agent: Callable[[], str | None], bound: Bound = NOTHING_BOUND) -> Binding:
+    def bind(self, trace: Trace, *, agent: Callable[[], str | None], bound: BoundCriteria = NOTHING_BOUND) -> Binding:
         """Return what judges a trace.
 
         Args:
@@ -130,13 +130,13 @@ class Binder:
             chosen = [
                 criteria_set
                 for criteria_set in self._sets
-                if criteria_set.selector.reach is Reach.FALLBACK and _conditions_hold(criteria_set.selector, facts)
+                if criteria_set.selector.reach is SelectorScope.FALLBACK and _conditions_hold(criteria_set.selector, facts)
             ]
         if len(chosen) > 1 or bound.sets:  # code may bind what is loaded, too
             chosen = list({(known.name, known.version): known for known in (*chosen, *bound.sets)}.values())
         return Binding(sets=tuple(chosen), unknown=tuple(sorted(facts.names - self._known)) if facts.names else ())
 
-    def _gather(self, trace: Trace, agent: Callable[[], str | None], bound: Bound) -> _Facts:
+    def _gather(self, trace: Trace, agent: Callable[[], str | None], bound: BoundCriteria) -> _Facts:
         names = set(bound.names)
         resources: dict[int, Resource] = {}
         latest: Resource | None = None
@@ -205,7 +205,7 @@ def _applies(criteria_set: CriteriaSet, facts: _Facts) -> bool:
     if criteria_set.name in facts.names or not facts.names.isdisjoint(criteria_set.aliases):
         return True
     reach = criteria_set.selector.reach
-    if reach is Reach.NAMED or reach is Reach.FALLBACK or (reach is Reach.UNNAMED and facts.named):
+    if reach is SelectorScope.NAMED or reach is SelectorScope.FALLBACK or (reach is SelectorScope.UNNAMED and facts.named):
         return False
     return _conditions_hold(criteria_set.selector, facts)
 

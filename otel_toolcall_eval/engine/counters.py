@@ -21,7 +21,7 @@ class Counting(Protocol):
         ...
 
 
-class AllCounts:
+class CombinedCounters:
     """The counts of several parts, as one source."""
 
     def __init__(self, *parts: Counting | None) -> None:
@@ -33,7 +33,7 @@ class AllCounts:
         return {key: number for part in self._parts for key, number in part.counts().items()}
 
 
-def counts_of(
+def pipeline_counters(
     pipeline: Pipeline, *, active: int, refused: Mapping[tuple[str, str], int], delayed: Mapping[str, int], queued_bytes: int, failures: int
 ) -> Counts:
     """Return all counts.

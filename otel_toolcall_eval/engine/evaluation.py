@@ -12,10 +12,10 @@ from otel_toolcall_eval.model.tool_call import CallLog
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.model.criteria import Check, Criteria, CriteriaSet, Include
+    from otel_toolcall_eval.model.criteria import CallFilter, Check, Criteria, CriteriaSet
     from otel_toolcall_eval.model.score import Score
     from otel_toolcall_eval.model.tool_call import Extraction, ToolCall
-    from otel_toolcall_eval.model.trace import Doubt, Projection, Span, Trace
+    from otel_toolcall_eval.model.trace import IncompletenessReason, Projection, Span, Trace
 
 _EMPTY: Final = blake2b(digest_size=MARK_BYTES, usedforsecurity=False)
 """Copied for each trace: to be told what a hash is to be like takes longer than hashing. SHA-256 takes three times as long."""
@@ -75,7 +75,7 @@ def evaluate(evaluators: Evaluators, criteria: Criteria, log: CallLog) -> Score:
     return evaluator.evaluate(criteria, log)
 
 
-class JudgedCalls:
+class FilteredCalls:
     """A trace's calls, as criteria of different reach see them; each view is made once, however many criteria share it.
 
     Attributes:
@@ -87,7 +87,7 @@ class JudgedCalls:
         self,
         extraction: Extraction,
         *,
-        doubts: tuple[Doubt, ...] = (),
+        doubts: tuple[IncompletenessReason, ...] = (),
         failure: EvaluatorFailure | None = None,
         clocks: Mapping[bytes, int] | None = None,
     ) -> None:
@@ -96,9 +96,9 @@ class JudgedCalls:
         self.failure = failure
         self._extraction = extraction
         self._clocks = clocks
-        self._logs: list[tuple[Include, CallLog]] = []
+        self._logs: list[tuple[CallFilter, CallLog]] = []
 
-    def seen_by(self, include: Include) -> CallLog:
+    def seen_by(self, include: CallFilter) -> CallLog:
         """Return the calls that criteria of this reach judge."""
         for known, log in self._logs:  # one or two, and mostly the same object: spared the hash of two sets
             if known is include or known == include:
@@ -112,7 +112,7 @@ class JudgedCalls:
         return log
 
 
-def judge_set(evaluators: Evaluators, trace: Trace, criteria_set: CriteriaSet, calls: JudgedCalls) -> list[Verdict]:
+def evaluate_criteria_set(evaluators: Evaluators, trace: Trace, criteria_set: CriteriaSet, calls: FilteredCalls) -> list[Verdict]:
     """Return what each check of a set says of a trace, in their order.
 
     Args:
@@ -121,14 +121,14 @@ def judge_set(evaluators: Evaluators, trace: Trace, criteria_set: CriteriaSet, c
         criteria_set: the checks: evaluator, criteria and threshold.
         calls: the trace's calls.
     """
-    mark, marks = trace_mark(trace), criteria_set.marks
+    mark, marks = trace_hash(trace), criteria_set.marks
     return [
         _judge_check(evaluators, criteria_set, check, calls, evaluation_id=evaluation_id(mark, marks[place]))
         for place, check in enumerate(criteria_set.checks)
     ]
 
 
-def _judge_check(evaluators: Evaluators, criteria_set: CriteriaSet, check: Check, calls: JudgedCalls, *, evaluation_id: str) -> Verdict:
+def _judge_check(evaluators: Evaluators, criteria_set: CriteriaSet, check: Check, calls: FilteredCalls, *, evaluation_id: str) -> Verdict:
     """Return what one check of a set says of a trace."""
     score, failure = None, calls.failure
     if failure is None:
@@ -166,12 +166,12 @@ def label(score: Score | None, pass_threshold: float) -> Label:
     return Label.PASS if score.value >= pass_threshold else Label.FAIL
 
 
-def included(extraction: Extraction, include: Include) -> tuple[ToolCall, ...]:
+def included(extraction: Extraction, include: CallFilter) -> tuple[ToolCall, ...]:
     """Return the calls that criteria of this reach judge."""
     return tuple([call for call in extraction.calls if call.kind in include.kinds and call.phase in include.phases])
 
 
-def trace_mark(trace: Trace) -> int:
+def trace_hash(trace: Trace) -> int:
     """Return 128 bits that tell a trace, or a unit of it, and its revision from all others."""
     digest = _EMPTY.copy()
     digest.update(b"%b\x1f%d" % (trace.key, trace.revision))

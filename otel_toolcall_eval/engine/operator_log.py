@@ -32,7 +32,7 @@ TOLD_NAMES = 100
 SHOWN_CHARS = 200
 
 
-class Notices:
+class OperatorLog:
     """Remembers what was told."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Notices:
             self._failing.add(episode)
             _logger.error("a part failed and was passed over; please report it", extra={"part": episode[0], "error_type": episode[1]})
 
-    def passing_over(self, part: object) -> AbstractContextManager[None]:
+    def catching(self, part: object) -> AbstractContextManager[None]:
         """Outlive whatever fails inside: a bug of ours must not end the thread, or every later trace is lost."""
         return _PassingOver(self, part)
 
@@ -88,7 +88,7 @@ class Notices:
 
     def _unbound(self, report: TraceReport, criteria: int) -> None:
         """Log, once for each service, that nothing judges its traces: the likeliest reason is a typo in a name."""
-        span = report.judged_span
+        span = report.evaluated_span
         if not report.unbound or span is None or not criteria or report.trigger in _CUT_SHORT:  # its root may not have come
             return
         service = str(span.resource.attributes.get("service.name", ""))[:SHOWN_CHARS]
@@ -107,7 +107,7 @@ class _PassingOver:
 
     __slots__ = ("_notices", "_part")
 
-    def __init__(self, notices: Notices, part: object) -> None:
+    def __init__(self, notices: OperatorLog, part: object) -> None:
         self._notices = notices
         self._part = part
 

@@ -11,22 +11,22 @@ from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
 from otel_toolcall_eval.engine.buffer.conversations import CONVERSATION_KEYS, Conversations, conversation_of
 from otel_toolcall_eval.engine.buffer.decisions import DecisionCache
 from otel_toolcall_eval.engine.buffer.limits import AddResult, BufferLimits
-from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
+from otel_toolcall_eval.engine.buffer.log_desk import LogCorrelator
 from otel_toolcall_eval.engine.buffer.span_counts import SpanCounts
 from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds, by_parent
 from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
-from otel_toolcall_eval.engine.evaluation import JudgedCalls, failure_of, judge_set
-from otel_toolcall_eval.model.bound import NOTHING_BOUND, Bound
-from otel_toolcall_eval.model.decision import Decision, Given, Givens, said_in
+from otel_toolcall_eval.engine.evaluation import FilteredCalls, evaluate_criteria_set, failure_of
+from otel_toolcall_eval.model.bound import NOTHING_BOUND, BoundCriteria
+from otel_toolcall_eval.model.decision import Decision, PriorVerdict, PriorVerdicts, verdict_keys
 from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, TraceReport
 from otel_toolcall_eval.model.tool_call import Extraction
-from otel_toolcall_eval.model.trace import Doubt, Projection, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Projection, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from otel_toolcall_eval.engine.buffer.shed import Shed
-    from otel_toolcall_eval.engine.buffer.waiting import Waiting
+    from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+    from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
     from otel_toolcall_eval.engine.evaluation import CallReader, Evaluators, Survey
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.log_record import LogRecord
@@ -48,7 +48,7 @@ class Pipeline:
         criteria: Iterable[CriteriaSet] = (),
         policy: CompletionPolicy | None = None,
         limits: BufferLimits | None = None,
-        logs: LogDesk | None = None,
+        logs: LogCorrelator | None = None,
         stopwatch: Callable[[], int] = lambda: 0,
         keep_unbound: bool = False,
         keep_decisions: bool = False,
@@ -77,7 +77,7 @@ class Pipeline:
         root = self._policy.root
         kinds = SpanKinds(is_relevant=reader.is_relevant, is_root=root or by_parent, is_agent=reader.is_agent)
         self.traces = TraceBuffer(kinds=kinds, policy=policy, limits=limits)
-        self.logs = logs or LogDesk()
+        self.logs = logs or LogCorrelator()
         self._stopwatch = stopwatch
         self._keep_unbound, self._name_unbound, self._spans_in_reports = keep_unbound, name_unbound, spans_in_reports
         self._conversations = Conversations()
@@ -87,9 +87,9 @@ class Pipeline:
         self._overloaded = DecisionCache(capacity=(limits or BufferLimits()).decisions, keep_ns=keep_ns)
         self._own_projection = reader.projection | Projection(keys=frozenset({*CONVERSATION_KEYS, *(key for key, _ in root.attributes)}))
         self.projection = self._own_projection | self._binder.projection
-        self.counts, self.judged_spans = SpanCounts(), 0  # those of a trace that is judged again count again
+        self.counts, self.evaluated_spans = SpanCounts(), 0  # those of a trace that is judged again count again
         self._faults: list[Exception] = []
-        self._keep_decisions, self._batch, self._givens = keep_decisions, 0, Givens()
+        self._keep_decisions, self._batch, self._givens = keep_decisions, 0, PriorVerdicts()
         self._decisions: list[Decision] = []
 
     @property
@@ -118,13 +118,13 @@ class Pipeline:
         self._binder = binder
         self.projection = self._own_projection | binder.projection
 
-    def bind(self, trace_id: bytes, bound: Bound, *, now_ns: int) -> None:
+    def bind(self, trace_id: bytes, bound: BoundCriteria, *, now_ns: int) -> None:
         """Judge a trace by these criteria, in addition to what applies anyway.
 
         The trace may still come, be open, or have been judged within the late window: then it is judged once more.
         """
         self._bound.bind(trace_id, bound)
-        self.traces.look_at(trace_id, now_ns=now_ns)
+        self.traces.reevaluate(trace_id, now_ns=now_ns)
 
     def add(
         self,
@@ -155,9 +155,9 @@ class Pipeline:
         """Take in the log records of one request, which held ``received``; spans they say something of may come before or after."""
         self.logs.add(records, received=received, transport=transport, now_ns=now_ns)
         for trace_id in {record.trace_id for record in records if record.trace_id}:
-            self.traces.look_at(trace_id, now_ns=now_ns, after_ns=self._policy.wait_after_root_ns)
+            self.traces.reevaluate(trace_id, now_ns=now_ns, after_ns=self._policy.wait_after_root_ns)
 
-    def shed(self, shed: Shed, *, now_ns: int) -> None:
+    def shed(self, shed: SkippedRequest, *, now_ns: int) -> None:
         """Note what was passed on and will not be taken in. Its traces, open, judged or still to come, are in doubt: OVERLOAD."""
         for trace_id in shed.trace_ids:
             self._overloaded.add(trace_id, now_ns=now_ns)
@@ -171,15 +171,15 @@ class Pipeline:
 
     def pop_due(self, *, now_ns: int, limit: int | None = None) -> list[TraceReport]:
         """Judge what is due now, about ``limit`` traces at most. One that is looked at again is reported only if a verdict changed."""
-        self.logs.pass_time(now_ns=now_ns)
-        return list(self._judge_all(self.traces.pop_due(now_ns=now_ns, limit=limit)))
+        self.logs.expire(now_ns=now_ns)
+        return list(self._evaluate_all(self.traces.pop_due(now_ns=now_ns, limit=limit)))
 
     def drain(self, *, now_ns: int, trigger: Trigger = Trigger.SHUTDOWN) -> Iterator[TraceReport]:
         """Judge all that is open, one trace at a time, so that a long recording's reports need not all be held. Nothing is kept."""
-        yield from self._judge_all(self.traces.drain(now_ns=now_ns, trigger=trigger))
+        yield from self._evaluate_all(self.traces.drain(now_ns=now_ns, trigger=trigger))
         self.logs.clear()
 
-    def waiting(self, *, now_ns: int, limit: int) -> Waiting:
+    def waiting(self, *, now_ns: int, limit: int) -> OpenTracesSnapshot:
         """Return what is open, and what may be revised: why it waits, and until when; at most ``limit`` traces of each kind."""
         return self.traces.waiting(now_ns=now_ns, limit=limit)
 
@@ -208,21 +208,21 @@ class Pipeline:
         if decision.reported and say_again:
             try:
                 report = self.judge(replace(trace, revision=given.revision, decided_after_ns=decision.decided_after_ns), bound=given.bound)
-            except Exception as error:  # noqa: BLE001 - as in _judge_all
+            except Exception as error:  # noqa: BLE001 - as in _evaluate_all
                 self._faults.append(error)
             else:
-                given = replace(given, said=said_in(report))
+                given = replace(given, said=verdict_keys(report))
         self._hold(trace, given)
         return report
 
-    def _judge_all(self, traces: list[Trace]) -> Iterator[TraceReport]:
+    def _evaluate_all(self, traces: list[Trace]) -> Iterator[TraceReport]:
         self._batch += 1
-        self.judged_spans += sum([len(trace.spans) for trace in traces])
+        self.evaluated_spans += sum([len(trace.spans) for trace in traces])
         traces.reverse()
         while traces:
             trace = traces.pop()  # let go of at once: its spans are the most of what a recording weighs
             try:
-                report = self._judge_anew(trace)
+                report = self._reevaluate(trace)
             except Exception as error:  # noqa: BLE001 - a bug of ours must not cost the other traces their reports
                 self._faults.append(error)
                 self._note(trace, None)
@@ -230,9 +230,9 @@ class Pipeline:
                 if report is not None:
                     yield report
 
-    def _judge_anew(self, trace: Trace) -> TraceReport | None:
+    def _reevaluate(self, trace: Trace) -> TraceReport | None:
         """Judge a trace in the light of what was said of it before; None if nothing else is to be said now."""
-        earlier = trace.note if isinstance(trace.note, Given) else None
+        earlier = trace.note if isinstance(trace.note, PriorVerdict) else None
         bound = self._bound.of(trace)
         revision = trace.revision if earlier is None else earlier.revision + 1
         bound = bound if earlier is None else earlier.bound.plus(bound)
@@ -246,7 +246,7 @@ class Pipeline:
         self._note(trace, given, reported=True, after_ns=report.decided_after_ns)
         return report
 
-    def _hold(self, trace: Trace, given: Given) -> None:
+    def _hold(self, trace: Trace, given: PriorVerdict) -> None:
         """Keep what was said of a trace, or give it up if nothing judges it."""
         self.logs.decide(trace, unbound=not given.said)
         if not given.said and not self._keep_unbound:
@@ -254,15 +254,15 @@ class Pipeline:
         else:
             self.traces.attach(trace.key, given)
 
-    def _note(self, trace: Trace, given: Given | None, *, reported: bool = False, after_ns: int = 0) -> None:
+    def _note(self, trace: Trace, given: PriorVerdict | None, *, reported: bool = False, after_ns: int = 0) -> None:
         if self._keep_decisions:
             self._decisions.append(Decision.on(trace, given, batch=self._batch, reported=reported, after_ns=after_ns))
 
-    def judge(self, trace: Trace, *, bound: Bound = NOTHING_BOUND) -> TraceReport:
+    def judge(self, trace: Trace, *, bound: BoundCriteria = NOTHING_BOUND) -> TraceReport:
         """Judge one trace by everything that is bound to it. Payloads of unbound traces are never looked at."""
         started = self._stopwatch()
         if len(self._overloaded) and self._overloaded.decided_ns(trace.trace_id) is not None:
-            trace = replace(trace, doubts=(*trace.doubts, Doubt.OVERLOAD))
+            trace = replace(trace, doubts=(*trace.doubts, IncompletenessReason.OVERLOAD))
         survey = self._reader.survey(trace.spans)
         binding = self._binder.bind(trace, agent=lambda: survey.top_agent, bound=bound)
         extraction, failure = self._extract(trace, survey) if binding.sets else (Extraction(calls=()), None)
@@ -270,13 +270,13 @@ class Pipeline:
         conversation = conversation_of(trace)
         if not trace.revision:
             self._conversations.note(trace, conversation)
-        calls = JudgedCalls(extraction, doubts=doubts, failure=failure, clocks=clocks_of(trace.spans) if binding.sets else None)
+        calls = FilteredCalls(extraction, doubts=doubts, failure=failure, clocks=clocks_of(trace.spans) if binding.sets else None)
         verdicts: list[Verdict] = []
         for criteria_set in binding.sets:
-            verdicts += judge_set(self._evaluators, trace, criteria_set, calls)
+            verdicts += evaluate_criteria_set(self._evaluators, trace, criteria_set, calls)
         return TraceReport(
             trace_id=trace.trace_id,
-            judged_span=trace.root,
+            evaluated_span=trace.root,
             agent=survey.top_agent if binding.sets or self._name_unbound else None,
             trigger=trace.trigger,
             completeness=Completeness.PARTIAL if trace.doubts else Completeness.COMPLETE,

@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from otel_toolcall_eval.engine.emitter import Emitter
-    from otel_toolcall_eval.engine.operator_log import Notices
+    from otel_toolcall_eval.engine.operator_log import OperatorLog
     from otel_toolcall_eval.engine.pipeline import Pipeline
     from otel_toolcall_eval.model.score import TraceReport
 
 
-class Reporter:
+class ReportDispatcher:
     """Has the emitters. ``emit`` belongs to the worker's thread, all else to any."""
 
-    def __init__(self, emitters: Iterable[Emitter], notices: Notices) -> None:
+    def __init__(self, emitters: Iterable[Emitter], notices: OperatorLog) -> None:
         """Take the emitters, in the order in which each report goes to them."""
         self._emitters = tuple(emitters)
         self._notices = notices
@@ -26,7 +26,7 @@ class Reporter:
         """Emit reports, and tell of what kept the pipeline from making more."""
         for report in reports:
             for emitter in self._emitters:
-                with self._notices.passing_over(emitter):
+                with self._notices.catching(emitter):
                     emitter.emit(report)
             self._notices.decided(report, criteria=len(pipeline.criteria))
         for fault in pipeline.take_faults():

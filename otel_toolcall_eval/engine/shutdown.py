@@ -8,7 +8,7 @@ _LEAST_SECONDS: Final = 0.5  # for what comes behind judging
 _LEAST_SHARE: Final = 0.1  # or so much of the time, if that is less
 
 
-class Ending:
+class ShutdownState:
     """Any thread.
 
     Attributes:
@@ -20,25 +20,25 @@ class Ending:
 
     def __init__(self) -> None:
         """Begin as one that goes on."""
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Go on, in a child process say."""
         self._frozen_ns: int | None = None
         self.time_is_over = False
         self.left: int | None = None
 
     @staticmethod
-    def judging_seconds(timeout_seconds: float) -> float:
+    def evaluation_seconds(timeout_seconds: float) -> float:
         """Return how much of the time for ending may be taken by judging."""
         return timeout_seconds - min(_LEAST_SECONDS, _LEAST_SHARE * timeout_seconds)
 
-    def freeze(self, now_ns: int) -> None:
+    def stop_scheduling(self, now_ns: int) -> None:
         """Let nothing fall due after this moment: who is quiet because nobody listens would be judged as if nothing were missing."""
         if self._frozen_ns is None:
             self._frozen_ns = now_ns
 
-    def due_by(self, now_ns: int) -> int:
+    def cutoff_ns(self, now_ns: int) -> int:
         """Return the moment up to which traces fall due; what is still taken in after that comes at it, and waits as long as ever."""
         return now_ns if self._frozen_ns is None else min(now_ns, self._frozen_ns)
 
@@ -48,4 +48,4 @@ class Ending:
 
     def next_due_ns(self, due_ns: int | None) -> int | None:
         """Return when a trace falls due that would at ``due_ns``; None if it does not any more."""
-        return None if due_ns is None or self.due_by(due_ns) < due_ns else due_ns
+        return None if due_ns is None or self.cutoff_ns(due_ns) < due_ns else due_ns

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.engine.buffer.shed import Shed
-    from otel_toolcall_eval.engine.buffer.waiting import Waiting
-    from otel_toolcall_eval.model.bound import Bound
+    from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+    from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
+    from otel_toolcall_eval.model.bound import BoundCriteria
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class PendingResponse:
     """What has to come to pass before a sender is answered: ``done``, if there is such, and that so many ``seconds`` are over."""
 
     done: Future[None] | None = None
@@ -52,11 +52,11 @@ class LogRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class SnapshotRequest:
     """Asks what waits, at most ``limit`` traces of each kind. The buffer is the worker's, so its thread answers."""
 
     limit: int
-    answer: Future[Waiting] = field(default_factory=Future)
+    answer: Future[OpenTracesSnapshot] = field(default_factory=Future)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +64,12 @@ class BindRequest:
     """Asks that a trace be judged by these criteria, too, whether it is to come, is open, or was judged a moment ago."""
 
     trace_id: bytes
-    bound: Bound
+    bound: BoundCriteria
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class WakeUp:
     """Asks for nothing but a turn: to look at what the feed has, and at what is due."""
 
 
-WorkItem: TypeAlias = "SpanRequest | LogRequest | Question | BindRequest | Shed | Look"
+WorkItem: TypeAlias = "SpanRequest | LogRequest | SnapshotRequest | BindRequest | SkippedRequest | WakeUp"

@@ -14,11 +14,11 @@ from otel_toolcall_eval.model.errors import OverloadedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from otel_toolcall_eval.engine.buffer.shed import Shed
-    from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, Look, Question, SpanRequest, WorkItem
+    from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+    from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SnapshotRequest, SpanRequest, WakeUp, WorkItem
 
 
-class Feed(Protocol):
+class LocalQueue(Protocol):
     """Keeps news that came without a lock, until the worker comes for it. All but ``mark`` and ``seconds_to_wait`` may take their time."""
 
     def mark(self) -> int:
@@ -29,7 +29,7 @@ class Feed(Protocol):
         """Return so much of it, the oldest first; never raises."""
         ...
 
-    def turn_is_over(self) -> None:
+    def on_batch_done(self) -> None:
         """Hear that all that was taken is dealt with, and what was due is judged; never raises."""
         ...
 
@@ -49,7 +49,7 @@ class NoFeed:
         """Return none."""
         return ()
 
-    def turn_is_over(self) -> None:
+    def on_batch_done(self) -> None:
         """Do nothing."""
 
     def seconds_to_wait(self) -> float | None:
@@ -79,12 +79,12 @@ class WorkQueue:
     def __init__(self, limit_bytes: int) -> None:
         """Start empty; ``limit_bytes`` is the estimated size of the requests that may wait."""
         self._limit_bytes = limit_bytes
-        self.feed: Feed = NoFeed()
+        self.feed: LocalQueue = NoFeed()
         self._stopping = False
         self._refused: Counter[tuple[str, str]] = Counter()
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget what waits, and whoever holds the lock: after a fork that thread is in the parent."""
         self._changed = threading.Condition()
         # Guarded by _changed:
@@ -92,7 +92,7 @@ class WorkQueue:
         self._bytes = 0
         self._offered = 0
         self._settled = 0
-        self._shed: dict[str, Shed] = {}  # by transport; each is among the items, too
+        self._shed: dict[str, SkippedRequest] = {}  # by transport; each is among the items, too
 
     @property
     def stopping(self) -> bool:
@@ -134,7 +134,7 @@ class WorkQueue:
             self._bytes += request.size_bytes
             self._add(request)
 
-    def put_aside(self, item: Question | BindRequest | Look) -> bool:
+    def put_unbounded(self, item: SnapshotRequest | BindRequest | WakeUp) -> bool:
         """Let wait what is no telemetry, and has no weight; False if the service is stopping, or far too much waits already."""
         with self._changed:
             taken = not self._stopping and len(self._items) < MAX_WAITING
@@ -142,7 +142,7 @@ class WorkQueue:
                 self._add(item)
             return taken
 
-    def put_shed(self, shed: Shed) -> bool:
+    def put_shed(self, shed: SkippedRequest) -> bool:
         """Let a note of what was passed on wait, beyond the bound; False if the service is stopping, or there are too many traces."""
         with self._changed:
             if self._stopping or sum(len(known.trace_ids) for known in self._shed.values()) + len(shed.trace_ids) > MAX_SHED_TRACES:

@@ -12,31 +12,31 @@ from concurrent.futures import Future
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.admission import Brake, Pace
+from otel_toolcall_eval.engine.admission import AdmissionController, CostEstimator
 from otel_toolcall_eval.engine.clock import MonotonicClock
-from otel_toolcall_eval.engine.counters import counts_of
+from otel_toolcall_eval.engine.counters import pipeline_counters
 from otel_toolcall_eval.engine.journaling import NoJournal
-from otel_toolcall_eval.engine.operator_log import Notices
-from otel_toolcall_eval.engine.reporting import Reporter
-from otel_toolcall_eval.engine.shutdown import Ending
+from otel_toolcall_eval.engine.operator_log import OperatorLog
+from otel_toolcall_eval.engine.reporting import ReportDispatcher
+from otel_toolcall_eval.engine.shutdown import ShutdownState
 from otel_toolcall_eval.engine.taking import take
-from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, Look, Question, Receipt, SpanRequest
+from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, PendingResponse, SnapshotRequest, SpanRequest, WakeUp
 from otel_toolcall_eval.engine.work_queue import WorkQueue
 from otel_toolcall_eval.model.errors import OverloadedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from otel_toolcall_eval.engine.buffer.shed import Shed
-    from otel_toolcall_eval.engine.buffer.waiting import Waiting
+    from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+    from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
     from otel_toolcall_eval.engine.clock import Clock
     from otel_toolcall_eval.engine.counters import Counts
     from otel_toolcall_eval.engine.emitter import Emitter
     from otel_toolcall_eval.engine.journaling import Journal
     from otel_toolcall_eval.engine.pipeline import Pipeline
     from otel_toolcall_eval.engine.work_items import WorkItem
-    from otel_toolcall_eval.engine.work_queue import Feed
-    from otel_toolcall_eval.model.bound import Bound
+    from otel_toolcall_eval.engine.work_queue import LocalQueue
+    from otel_toolcall_eval.model.bound import BoundCriteria
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
@@ -61,7 +61,7 @@ class Worker:
         queue_bytes: int = DEFAULT_QUEUE_BYTES,
         on_late_span: Callable[[float], None] | None = None,
         journal: Journal | None = None,
-        brake: Brake | None = None,
+        brake: AdmissionController | None = None,
     ) -> None:
         """Prepare; nothing runs before ``start``.
 
@@ -80,11 +80,11 @@ class Worker:
         self._journal = journal or NoJournal()
         self._queue = WorkQueue(queue_bytes)
         self._thread = self._new_thread()
-        self._pace = Pace()
-        self._brake = brake or Brake()
-        self._notices = Notices()  # owned by the thread
-        self._reporter = Reporter(emitters, self._notices)
-        self._ending = Ending()
+        self._pace = CostEstimator()
+        self._brake = brake or AdmissionController()
+        self._notices = OperatorLog()  # owned by the thread
+        self._reporter = ReportDispatcher(emitters, self._notices)
+        self._ending = ShutdownState()
 
     def _new_thread(self) -> threading.Thread:
         return threading.Thread(target=self._run, name="otel-toolcall-eval-worker", daemon=True)
@@ -92,10 +92,10 @@ class Worker:
     def restart_in_child(self, pipeline: Pipeline) -> None:
         """Begin anew after a fork: the thread stayed in the parent, which judges what was open, and its locks may be held for ever."""
         self.pipeline = pipeline
-        self._queue.begin_anew()
-        self._pace.begin_anew()
-        self._brake.begin_anew()
-        self._ending.begin_anew()
+        self._queue.reset()
+        self._pace.reset()
+        self._brake.reset()
+        self._ending.reset()
         self._thread = self._new_thread()
         if not self._queue.stopping:
             self._thread.start()
@@ -109,32 +109,32 @@ class Worker:
         """Start the thread."""
         self._thread.start()
 
-    def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt | None:
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> PendingResponse | None:
         """Queue a decoded request; returns what has to come to pass before its sender is answered, None if nothing.
 
         Raises:
             OverloadedError: the queue is full, more comes than can be judged, or the worker is stopping; nothing was taken.
         """
-        spans, done = decoded.spans, self._to_wait_for()
+        spans, done = decoded.spans, self._new_completion()
         size, now_ns = ITEM_OVERHEAD_BYTES + decoded.size_bytes, self._clock.now_ns()
         self._brake.admit(len(spans), transport=transport, now_ns=now_ns)
         self._queue.put(
             SpanRequest(spans=spans, transport=transport, rejected=decoded.rejected_by, open_spans=None, size_bytes=size, done=done)
         )
         seconds = self._brake.charge(len(spans), self._pace.burden, transport=transport, now_ns=now_ns)
-        return None if done is None and not seconds else Receipt(done=done, seconds=seconds)
+        return None if done is None and not seconds else PendingResponse(done=done, seconds=seconds)
 
-    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt | None:
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> PendingResponse | None:
         """Queue the log records of a request, behind the spans that wait and within the same bound; returns the same as ``offer``.
 
         Raises:
             OverloadedError: the queue is full, or the worker is stopping; nothing of the request was taken.
         """
-        size, done = ITEM_OVERHEAD_BYTES + decoded.size_bytes, self._to_wait_for()
+        size, done = ITEM_OVERHEAD_BYTES + decoded.size_bytes, self._new_completion()
         self._queue.put(LogRequest(records=decoded.records, transport=transport, received=decoded.received, size_bytes=size, done=done))
-        return None if done is None else Receipt(done=done)
+        return None if done is None else PendingResponse(done=done)
 
-    def shed(self, shed: Shed) -> bool:
+    def shed(self, shed: SkippedRequest) -> bool:
         """Note what there was no room for, so that its traces are judged with a doubt; False if that failed."""
         return self._queue.put_shed(shed)
 
@@ -147,9 +147,9 @@ class Worker:
         deadline = time.monotonic() + timeout_seconds
         return self._queue.wait_until_settled(timeout_seconds, self._thread.is_alive) and self._reporter.flush(deadline)
 
-    def freeze(self) -> None:
+    def stop_scheduling(self) -> None:
         """Let no trace fall due from now on, since nothing more is taken in; what is open waits for ``shutdown``."""
-        self._ending.freeze(self._clock.now_ns())
+        self._ending.stop_scheduling(self._clock.now_ns())
 
     def shutdown(self, timeout_seconds: float) -> bool:
         """Take nothing more, judge everything that is open, emit it, and end; False if that took longer than allowed.
@@ -159,21 +159,21 @@ class Worker:
         deadline = time.monotonic() + timeout_seconds
         self._queue.stop()
         if self._thread.ident is not None:
-            self._thread.join(self._ending.judging_seconds(timeout_seconds))
+            self._thread.join(self._ending.evaluation_seconds(timeout_seconds))
             self._ending.time_is_over = True
             self._thread.join(max(0.0, deadline - time.monotonic()))
         self._reporter.shutdown(deadline)
         return self._thread.ident is None or (not self._thread.is_alive() and self._ending.left == 0)  # else it was cut short, or has died
 
-    def waiting(self, *, limit: int, timeout_seconds: float) -> Waiting:
+    def waiting(self, *, limit: int, timeout_seconds: float) -> OpenTracesSnapshot:
         """Return what is open and why it waits, at most ``limit`` traces of each kind. May be called from any thread.
 
         Raises:
             OverloadedError: the thread is stopping, or too busy to answer in time.
         """
-        question = Question(limit=limit)
+        question = SnapshotRequest(limit=limit)
         try:
-            if self._queue.put_aside(question):
+            if self._queue.put_unbounded(question):
                 return question.answer.result(timeout_seconds)
         except TimeoutError:
             question.answer.cancel()
@@ -181,29 +181,31 @@ class Worker:
 
     def look(self) -> None:
         """Ask for a turn: something else than what is offered may have changed what is due."""
-        self._queue.put_aside(Look())
+        self._queue.put_unbounded(WakeUp())
 
-    def attach(self, feed: Feed) -> None:
+    def attach(self, feed: LocalQueue) -> None:
         """Take in, at each turn, also what this has; before ``start``."""
         self._queue.feed = feed
 
-    def bind(self, trace_id: bytes, bound: Bound) -> None:
+    def bind(self, trace_id: bytes, bound: BoundCriteria) -> None:
         """Judge a trace by these criteria, too. Takes effect in turn with the spans that are offered before and after.
 
         Raises:
             OverloadedError: the worker is stopping, or far behind; the trace is not bound.
         """
-        if not self._queue.put_aside(BindRequest(trace_id=trace_id, bound=bound)):
+        if not self._queue.put_unbounded(BindRequest(trace_id=trace_id, bound=bound)):
             raise OverloadedError(where="bind", what="the service is stopping or too busy", fix="bind the trace again after a moment")
 
     def counts(self) -> Counts:
         """Return what happened since the start: instrument name and attributes to a number. May be called from any thread."""
         queue, active = self._queue, self._ending.active(self.pipeline.open_traces)
         delayed, waiting, failures = self._brake.delayed, queue.waiting_bytes, self._notices.failures
-        found = counts_of(self.pipeline, active=active, refused=queue.refused, delayed=delayed, queued_bytes=waiting, failures=failures)
+        found = pipeline_counters(
+            self.pipeline, active=active, refused=queue.refused, delayed=delayed, queued_bytes=waiting, failures=failures
+        )
         return found | self._journal.counts()
 
-    def _to_wait_for(self) -> Future[None] | None:
+    def _new_completion(self) -> Future[None] | None:
         return Future() if self._journal.keeps_senders_waiting else None
 
     def _run(self) -> None:
@@ -216,11 +218,11 @@ class Worker:
             self._take_all(self._journal.write(requests, self.pipeline, now_ns=began_ns))
             self._take_all(self._queue.feed.take(news))  # in process, where there is no journal
             if stopping:
-                self.freeze()  # not before the last is taken in: in an agent's process nothing else comes
-            if self._judge_due(at_least_ns=self._clock.now_ns() - began_ns) or stopping:
+                self.stop_scheduling()  # not before the last is taken in: in an agent's process nothing else comes
+            if self._evaluate_due(at_least_ns=self._clock.now_ns() - began_ns) or stopping:
                 if stopping:
                     self._drain()
-                self._queue.feed.turn_is_over()
+                self._queue.feed.on_batch_done()
                 self._queue.settle(unsettled)
                 unsettled = 0
             self._reporter.emit(self._journal.tend(self.pipeline, now_ns=self._clock.now_ns(), last=stopping), self.pipeline)
@@ -234,23 +236,23 @@ class Worker:
 
     def _take_all(self, requests: Iterable[WorkItem]) -> None:
         """Take in whole requests before asking what is due: half a request must not complete a trace."""
-        with self._notices.passing_over(self):  # a fault where they come from: what had not come yet comes next time, or is lost
+        with self._notices.catching(self):  # a fault where they come from: what had not come yet comes next time, or is lost
             for request in requests:
-                with self._notices.passing_over(self.pipeline):
+                with self._notices.catching(self.pipeline):
                     self._take(request)
 
-    def _judge_due(self, *, at_least_ns: int) -> bool:
+    def _evaluate_due(self, *, at_least_ns: int) -> bool:
         """Judge what is due; False if there is more, but requests wait, too, and judging had its share of the time."""
         began_ns = now_ns = self._clock.now_ns()
         ending, due_ns = self._ending, self.pipeline.next_due_ns()
         while True:
-            turn_ns, before = now_ns, self.pipeline.judged_spans
+            turn_ns, before = now_ns, self.pipeline.evaluated_spans
             late_ns = max(0, now_ns - due_ns) if due_ns else 0  # what was evicted is due at 0, and not late
-            self._report(self.pipeline.pop_due(now_ns=ending.due_by(now_ns), limit=TRACES_AT_A_TIME))
+            self._report(self.pipeline.pop_due(now_ns=ending.cutoff_ns(now_ns), limit=TRACES_AT_A_TIME))
             now_ns = self._clock.now_ns()
             due_ns = self.pipeline.next_due_ns()
-            is_done = due_ns is None or due_ns > ending.due_by(now_ns) or ending.time_is_over
-            self._pace.judged(self.pipeline.judged_spans - before, ns=now_ns - turn_ns, late_ns=0 if is_done else late_ns)
+            is_done = due_ns is None or due_ns > ending.cutoff_ns(now_ns) or ending.time_is_over
+            self._pace.judged(self.pipeline.evaluated_spans - before, ns=now_ns - turn_ns, late_ns=0 if is_done else late_ns)
             if is_done or (not self._queue.is_empty and now_ns - began_ns >= at_least_ns):
                 return is_done
 
@@ -274,7 +276,7 @@ class Worker:
     def _take(self, request: WorkItem) -> None:
         """Hand one request to the pipeline."""
         now_ns = self._clock.now_ns()
-        result = take(self.pipeline, request, now_ns=self._ending.due_by(now_ns))
+        result = take(self.pipeline, request, now_ns=self._ending.cutoff_ns(now_ns))
         if result is None:
             return
         self._pace.took(result.received, ns=self._clock.now_ns() - now_ns)

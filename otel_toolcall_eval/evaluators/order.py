@@ -13,7 +13,7 @@ from otel_toolcall_eval.evaluators.parallel import best_order, find_runs
 from otel_toolcall_eval.evaluators.plans import Plans
 from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel
 from otel_toolcall_eval.model.score import Comparison, ExpectationOutcome, Outcome, Score
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -198,11 +198,11 @@ class OrderEvaluator:
             lowest = _share(align(fits, total), len(calls), criteria) if in_runs else value
             highest = 1.0
         outcomes = plan.matched if len(pairs) == total else _outcomes(criteria.expected, fits, pairs)
-        doubts: tuple[Doubt, ...] = ()
+        doubts: tuple[IncompletenessReason, ...] = ()
         if log.clocks:
             before = lowest, highest
             lowest, highest = _bounds_without_order(log, criteria, fits, (lowest, highest))
-            doubts = (Doubt.CLOCK_SKEW,) if (lowest, highest) != before else ()
+            doubts = (IncompletenessReason.CLOCK_SKEW,) if (lowest, highest) != before else ()
         return Score(
             value=value,
             lowest=lowest,

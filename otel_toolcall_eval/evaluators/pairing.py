@@ -12,7 +12,7 @@ from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
 from otel_toolcall_eval.model.criteria import Matching
 from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome
 from otel_toolcall_eval.model.tool_call import ContentState
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _NOWHERE: Final[list[int]] = []
 
 UNKNOWN_STATES: Final = {
-    ContentState.ABSENT: Doubt.CONTENT_NOT_CAPTURED,
-    ContentState.REDACTED: Doubt.VALUE_REDACTED,
-    ContentState.TRUNCATED: Doubt.VALUE_TRUNCATED,
+    ContentState.ABSENT: IncompletenessReason.CONTENT_NOT_CAPTURED,
+    ContentState.REDACTED: IncompletenessReason.VALUE_REDACTED,
+    ContentState.TRUNCATED: IncompletenessReason.VALUE_TRUNCATED,
 }
 """The states that leave something open, and the doubt that each raises."""
 

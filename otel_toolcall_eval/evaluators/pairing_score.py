@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.evaluators.pairing import Candidates, Fits, Pairing, Wanted
     from otel_toolcall_eval.model.tool_call import ToolCall
-    from otel_toolcall_eval.model.trace import Doubt
+    from otel_toolcall_eval.model.trace import IncompletenessReason
 
 _MAX_COMPARED: Final = 1_000  # calls looked at to find the nearest ones: about 5 ms for small payloads
 _MAX_COMPARED_EACH: Final = 32  # of these, for one expectation
@@ -194,7 +194,7 @@ def score_pairing(
     def share(number: int) -> float:
         return float(number == total) if strict else number / total
 
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[IncompletenessReason, ...] = ()
     if share(pairing.matched) != share(pairing.highest_by_content):
         unsettled = 0
         for possible in fits.possible:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,17 +17,17 @@ _ONLY_REQUESTS = "models asked for calls, and no span shows that any of them ran
 _DROPPED = "the producer dropped attributes of tool spans, so arguments or results may be lost: raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"
 
 
-def told(calls: Sequence[Candidate], readings: Readings) -> tuple[tuple[str, ...], tuple[Doubt, ...]]:
+def told(calls: Sequence[Candidate], readings: Readings) -> tuple[tuple[str, ...], tuple[IncompletenessReason, ...]]:
     """Return hints, each once, and why calls may be missing although no span is."""
     hints: dict[str, None] = {}
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[IncompletenessReason, ...] = ()
     executed = [call for call in calls if call.phase is CallPhase.EXECUTED]
     if all(call.from_message for call in executed):
         silent = [dialect.hint for _, dialect in sorted(readings.seen.items()) if dialect.hint]
         if not executed and any(call.phase is CallPhase.REQUESTED for call in calls):
             silent.append(_ONLY_REQUESTS)
         hints.update(dict.fromkeys(silent))
-        doubts = (Doubt.NO_TOOL_SPANS,) if silent and not executed else ()
+        doubts = (IncompletenessReason.NO_TOOL_SPANS,) if silent and not executed else ()
     for hint in _content_hints(executed, readings):
         hints[hint] = None
     if any(call.span.dropped_attributes and not (call.arguments.is_there and call.output.is_there) for call in executed):

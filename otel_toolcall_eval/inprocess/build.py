@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.binding import CRITERIA_ATTRIBUTE
-from otel_toolcall_eval.engine.counters import AllCounts
+from otel_toolcall_eval.engine.counters import CombinedCounters
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.exporters.events.events import EventsEmitter
@@ -84,12 +84,12 @@ def build_in_process(
             max_seconds=settings.completion.wait_after_root_max_ns / SECOND_NS + HELD_TOO_LONG_SECONDS,
         )
     flush = getattr(meter_provider, "force_flush", None)  # the API's own providers have none
-    metrics = MetricsEmitter(SdkRecorder(meter_provider), judged_span_is_remote=False, flush=flush) if emit.metrics else None
+    metrics = MetricsEmitter(SdkRecorder(meter_provider), evaluated_span_is_remote=False, flush=flush) if emit.metrics else None
     events = EventsEmitter(
         logger_provider if emit.events else None,
         tracer_provider if emit.spans else None,
         explain=explain,
-        judged_span_is_remote=False,
+        evaluated_span_is_remote=False,
         roots=keeper,
     )
     watched = WatchedTraces(lambda: worker.pipeline.criteria)
@@ -102,7 +102,7 @@ def build_in_process(
         on_late_span=metrics.late_span if metrics else None,
     )
     if metrics is not None:
-        observe(meter_provider, AllCounts(worker, metrics, CriteriaInfo(lambda: worker.pipeline.criteria)))
+        observe(meter_provider, CombinedCounters(worker, metrics, CriteriaInfo(lambda: worker.pipeline.criteria)))
     source = SpanSource(
         worker,
         projection=lambda: worker.pipeline.projection,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from otel_toolcall_eval.model.bound import Bound
+    from otel_toolcall_eval.model.bound import BoundCriteria
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 
@@ -51,7 +51,7 @@ class Expectation:
         self._is_full = False  # a trace was seen that is not among them
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> BoundCriteria:
         """Return what the traces inside are bound to."""
         return self._criteria.bound
 
@@ -155,9 +155,9 @@ class Expectation:
         return self._reports[trace_id] is not None or trace_id in self._ended
 
     def _give_up(self, waited_for: tuple[bytes, ...], timeout: float | None) -> None:
-        unjudged = [trace_id for trace_id in waited_for if self._reports[trace_id] is None]
-        left = [trace_id.hex() for trace_id in unjudged]
-        if self._ended.issuperset(unjudged):
+        unevaluated = [trace_id for trace_id in waited_for if self._reports[trace_id] is None]
+        left = [trace_id.hex() for trace_id in unevaluated]
+        if self._ended.issuperset(unevaluated):
             what = f"the processor was shut down without a verdict on {', '.join(left)}"
             fix = "ask before the TracerProvider is shut down; start no trace after it"
             raise ExpectationTimeoutError(where=WHERE, what=what, fix=fix)

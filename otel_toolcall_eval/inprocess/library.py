@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.model.score import Justification, Label
     from otel_toolcall_eval.model.tool_call import Extraction
-    from otel_toolcall_eval.model.trace import Doubt, Projection, Span
+    from otel_toolcall_eval.model.trace import IncompletenessReason, Projection, Span
     from otel_toolcall_eval.settings.criteria_check import JsonObject
 
 UNBOUNDED = 2**62
@@ -66,7 +66,7 @@ class EvaluationResult:
     score: float
     label: Label
     details: Justification
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[IncompletenessReason, ...] = ()
     score_range: tuple[float, float] = field(default=(0.0, 1.0))
 
     @property

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import Span as SdkSpan
 from otel_toolcall_eval.engine.work_items import BindRequest, SpanRequest
 from otel_toolcall_eval.inprocess.open_spans import OpenSpans
 from otel_toolcall_eval.inprocess.sdk_spans import SpanConverter
-from otel_toolcall_eval.model.bound import Bound
+from otel_toolcall_eval.model.bound import BoundCriteria
 from otel_toolcall_eval.model.trace import Span
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class NewsReader:
         self._open = OpenSpans()
         self.parents: frozenset[int] = frozenset()  # traces that were open in the parent process when this one was forked
 
-    def begin_anew(self, roots: Iterable[int], news: Iterable[News]) -> None:
+    def reset(self, roots: Iterable[int], news: Iterable[News]) -> None:
         """Leave what is open, has an open root, or is in the news, to the parent process. Two verdicts on it would be one too many."""
         spans = (piece[0] if isinstance(piece, tuple) else piece for piece in news)
         started = (span.get_span_context().trace_id for span in spans if isinstance(span, SdkSpan))
@@ -155,4 +155,4 @@ def _bound_by_baggage(trace_id: int, trace: LocalTrace, named: object) -> BindRe
     trace.named = named
     listed = named.split(",") if isinstance(named, str) else named if isinstance(named, list | tuple) else ()
     names = tuple(filter(None, (str(name).strip() for name in listed)))
-    return BindRequest(trace_id=trace_id.to_bytes(16, "big"), bound=Bound(names=names))
+    return BindRequest(trace_id=trace_id.to_bytes(16, "big"), bound=BoundCriteria(names=names))

@@ -121,7 +121,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
         """Begin anew after a fork; called by itself, in the child."""
         self._source.restart_in_child()
         if self._wrapped is not None:
-            self._wrapped.begin_anew()
+            self._wrapped.reset()
         self._restart()
 
     @property

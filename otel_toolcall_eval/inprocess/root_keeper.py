@@ -95,9 +95,9 @@ class RootKeeper:
         self._max_seconds = max_seconds
         self._complained = False
         self._held: dict[Key, HeldRoot] = {}
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget all: after a fork the parent hands them on."""
         self._lock = threading.RLock()  # a signal handler may end a root while this thread is in here
         self._held = {}  # the oldest first; guarded by _lock
@@ -166,7 +166,7 @@ class RootKeeper:
         if held is not None:
             held.taken = True
 
-    def turn_is_over(self) -> None:
+    def on_batch_done(self) -> None:
         """Let those go about which nothing is to be said, and let nobody wait for what takes longer."""
         for key, held in self._all_held().items():
             if held.taken and not self._is_open(key[0].to_bytes(16, "big")):
@@ -231,7 +231,7 @@ def _key(span: ReadableSpan) -> Key:
 
 
 def _key_of(report: TraceReport) -> Key:
-    span = report.judged_span
+    span = report.evaluated_span
     return (0, 0) if span is None else (int.from_bytes(span.trace_id), int.from_bytes(span.span_id))
 
 

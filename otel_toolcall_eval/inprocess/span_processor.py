@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.inprocess.news_reader import News
     from otel_toolcall_eval.inprocess.root_keeper import RootKeeper
     from otel_toolcall_eval.inprocess.watching import WatchedTraces
-    from otel_toolcall_eval.model.bound import Bound
+    from otel_toolcall_eval.model.bound import BoundCriteria
     from otel_toolcall_eval.model.trace import Projection
     from otel_toolcall_eval.receivers.sink import LocalSink
 
@@ -167,7 +167,7 @@ class SpanSource(SpanProcessor):
             return False
         return True
 
-    def bind(self, trace_id: bytes, bound: Bound) -> None:
+    def bind(self, trace_id: bytes, bound: BoundCriteria) -> None:
         """Judge a trace by these criteria, too; in turn with what the hooks heard before and after. Dropped where spans would be."""
         if self._full or len(self._news) >= MAX_NEWS:
             self.losses.drop("shutdown" if self._stopped else "overloaded")
@@ -187,10 +187,10 @@ class SpanSource(SpanProcessor):
         lost = (self._lossy.pop() for _ in range(len(self._lossy)))  # never iterated or swapped: hooks add to it meanwhile
         yield from self._reader.read(self._some_news(count), lost=lost)
 
-    def turn_is_over(self) -> None:
+    def on_batch_done(self) -> None:
         """Hear that a turn is over; for the judging thread."""
         if self._held_roots is not None:
-            self._held_roots.turn_is_over()
+            self._held_roots.on_batch_done()
 
     def seconds_to_wait(self) -> float | None:
         """Return how long the judging thread may wait at most; None if there is nothing to come for."""
@@ -226,20 +226,20 @@ class SpanSource(SpanProcessor):
         except Exception:  # noqa: BLE001 - the application must not suffer from a fault of ours
             self.losses.complain()
 
-    def is_judged(self, span: ReadableSpan) -> bool:
+    def is_evaluated(self, span: ReadableSpan) -> bool:
         """Tell whether a verdict may fall on a span: it is sampled, of this process, and not our own."""
         context = span.context
         return context.trace_flags.sampled and context.trace_id not in self._reader.parents and not self._reader.is_ours(span)
 
     def restart_in_child(self) -> None:
         """Begin anew after a fork. A trace that was open then is the parent's to judge: two verdicts on it would be one too many."""
-        self._reader.begin_anew(self._roots, tuple(self._news))
+        self._reader.reset(self._roots, tuple(self._news))
         self._news.clear()
         self._roots, self._lossy = {}, set()
         self._resting, self._asked = True, False
-        self._watched.begin_anew()
+        self._watched.reset()
         if self._held_roots is not None:
-            self._held_roots.begin_anew()
+            self._held_roots.reset()
 
     def _look(self) -> None:
         """Have the judging thread come, unless it is on its way."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
 
-    from otel_toolcall_eval.model.bound import Bound
+    from otel_toolcall_eval.model.bound import BoundCriteria
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport
 
@@ -33,7 +33,7 @@ class Watcher(Protocol):
     """Waits for verdicts. Its methods are called in the application's threads and in the judging thread, and neither raise nor wait."""
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> BoundCriteria:
         """Return what the traces that it watches are to be judged by."""
         ...
 
@@ -62,9 +62,9 @@ class WatchedTraces:
     def __init__(self, loaded: Callable[[], Sequence[CriteriaSet]]) -> None:
         """Start with none; ``loaded`` returns the criteria in force."""
         self._loaded = loaded
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget all: after a fork they are the parent's, and so may the holder of the lock be."""
         self._lock = RLock()  # a signal handler may start a span while this thread is in here
         self._by_trace: dict[bytes, tuple[weakref.ref[Watcher], ...]] = {}  # guarded by _lock
@@ -81,7 +81,7 @@ class WatchedTraces:
                 self._by_trace.pop(next(iter(self._by_trace)))
             self._by_trace[trace_id] = (*known, weakref.ref(watcher))
 
-    def claims(self, trace_id: bytes, context: Context | None) -> Iterator[Bound]:
+    def claims(self, trace_id: bytes, context: Context | None) -> Iterator[BoundCriteria]:
         """Tell the watchers of a context that a span of this trace starts in it; what the trace is to be bound to, if it is new to them."""
         for watcher in watchers_in(context):
             if watcher.claim(trace_id):

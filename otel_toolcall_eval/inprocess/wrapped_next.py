@@ -87,7 +87,7 @@ class WrappedNext:
         self._ending: dict[int, tuple[HeldRoot, bool]] = {}  # roots between the two hooks, by span ID, and whether verdicts are on them
         self._can_write = endings_can_be_written()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget what was ending when this process was forked: it ends in the parent."""
         self._ending = {}
 
@@ -142,7 +142,7 @@ class WrappedNext:
     def _hold(self, keeper: RootKeeper, span: ReadableSpan, *, ending: bool = False) -> HeldRoot | None:
         """Hold a root if verdicts may fall on it; None if it is to be handed on at once."""
         try:
-            return keeper.hold(span, ending=ending) if self._source.is_judged(span) else None
+            return keeper.hold(span, ending=ending) if self._source.is_evaluated(span) else None
         except Exception:  # noqa: BLE001 - an exception here would reach the application, and the span would be lost
             self._source.losses.complain()
             return None

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class BoundCriteria:
     """What a trace was bound to from outside, by its ID.
 
     Attributes:
@@ -21,10 +21,10 @@ class Bound:
     names: tuple[str, ...] = ()
     sets: tuple[CriteriaSet, ...] = ()
 
-    def plus(self, other: Bound) -> Bound:
+    def plus(self, other: BoundCriteria) -> BoundCriteria:
         """Return what both bind to, without repetition."""
         sets = {(bound.name, bound.version): bound for bound in (*self.sets, *other.sets)}
-        return Bound(names=tuple(dict.fromkeys((*self.names, *other.names))), sets=tuple(sets.values()))
+        return BoundCriteria(names=tuple(dict.fromkeys((*self.names, *other.names))), sets=tuple(sets.values()))
 
 
-NOTHING_BOUND = Bound()
+NOTHING_BOUND = BoundCriteria()

@@ -119,14 +119,14 @@ JUDGED_PHASES = frozenset({CallPhase.EXECUTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Include:
+class CallFilter:
     """Which calls are judged at all. Source: DIALECTS, section 2b."""
 
     kinds: frozenset[CallKind] = JUDGED_KINDS
     phases: frozenset[CallPhase] = JUDGED_PHASES
 
 
-JUDGED_CALLS = Include()
+JUDGED_CALLS = CallFilter()
 """What is judged unless criteria say otherwise. One object, so that a glance tells checks that see the same calls."""
 
 
@@ -144,10 +144,10 @@ class Check:
     evaluator_id: str
     criteria: Criteria
     pass_threshold: float = 1.0
-    include: Include = JUDGED_CALLS
+    include: CallFilter = JUDGED_CALLS
 
 
-class Reach(StrEnum):
+class SelectorScope(StrEnum):
     """How far a selector without conditions reaches."""
 
     MATCHED = "matched"  # traces that fulfil its conditions (there is at least one)
@@ -172,7 +172,7 @@ class Selector:
         inputs: a subset of the agent's recorded input.
     """
 
-    reach: Reach = Reach.UNNAMED
+    reach: SelectorScope = SelectorScope.UNNAMED
     services: frozenset[str] = frozenset()
     resource: Attributes = field(default_factory=dict)
     root_span_name: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from otel_toolcall_eval.model.bound import NOTHING_BOUND, Bound
+from otel_toolcall_eval.model.bound import NOTHING_BOUND, BoundCriteria
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import Label, TraceReport
@@ -16,7 +16,7 @@ Said: TypeAlias = "tuple[tuple[str, str, Label, float | None], ...]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class PriorVerdict:
     """What was said of a trace, kept as long as it may be revised.
 
     Attributes:
@@ -26,7 +26,7 @@ class Given:
 
     revision: int
     said: Said
-    bound: Bound
+    bound: BoundCriteria
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Decision:
     trigger: Trigger
     look: int
     batch: int
-    given: Given | None
+    given: PriorVerdict | None
     reported: bool
     decided_after_ns: int = 0
 
@@ -58,7 +58,7 @@ class Decision:
         return self.trace_id if self.unit_span_id is None else self.trace_id + self.unit_span_id
 
     @classmethod
-    def on(cls, trace: Trace, given: Given | None, *, batch: int, reported: bool, after_ns: int) -> Decision:
+    def on(cls, trace: Trace, given: PriorVerdict | None, *, batch: int, reported: bool, after_ns: int) -> Decision:
         """Return the decision on a trace as it was when it was looked at."""
         return cls(
             trace_id=trace.trace_id,
@@ -72,23 +72,23 @@ class Decision:
         )
 
 
-def said_in(report: TraceReport) -> Said:
+def verdict_keys(report: TraceReport) -> Said:
     """Return what a report says."""
     return tuple((verdict.criteria, verdict.evaluator, verdict.label, verdict.emitted_score) for verdict in report.verdicts)
 
 
-class Givens:
+class PriorVerdicts:
     """Makes what was said of one trace after the other: one object for all those in a row that the same is said of, as of most."""
 
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
         """Start with nothing said."""
-        self._last = Given(revision=0, said=(), bound=NOTHING_BOUND)
+        self._last = PriorVerdict(revision=0, said=(), bound=NOTHING_BOUND)
 
-    def of(self, report: TraceReport, *, revision: int, bound: Bound) -> Given:
+    def of(self, report: TraceReport, *, revision: int, bound: BoundCriteria) -> PriorVerdict:
         """Return what a report says."""
-        given = Given(revision=revision, said=said_in(report), bound=bound)
+        given = PriorVerdict(revision=revision, said=verdict_keys(report), bound=bound)
         # Bindings that are equal may still judge differently: True is 1, and 0.0 is -0.0.
         if bound is not self._last.bound or given != self._last:
             self._last = given

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.model.tool_call import Extraction
-    from otel_toolcall_eval.model.trace import Doubt, Span, Trigger
+    from otel_toolcall_eval.model.trace import IncompletenessReason, Span, Trigger
 
 
 class Outcome(StrEnum):
@@ -86,7 +86,7 @@ class Score:
     highest: float
     justification: Justification
     outcomes: tuple[ExpectationOutcome, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[IncompletenessReason, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what is no score, before it enters anyone's average (FAULTS, C 15); what raises it becomes an EvaluatorFailure."""
@@ -150,7 +150,7 @@ class Verdict:
     score: Score | None
     pass_threshold: float = 1.0
     completeness: Completeness = Completeness.COMPLETE
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[IncompletenessReason, ...] = ()
     failure: EvaluatorFailure | None = None
 
     @property
@@ -178,7 +178,7 @@ class TraceReport:
     """Everything decided about one trace.
 
     Attributes:
-        judged_span: the span that the verdicts are attached to; None only for a trace without spans.
+        evaluated_span: the span that the verdicts are attached to; None only for a trace without spans.
         agent: name of the top-most agent, if any span tells.
         conversation_id: of the conversation that the trace belongs to, if any span tells.
         verdicts: in order of criteria set, then of its checks; empty if nothing is bound to the trace.
@@ -188,11 +188,11 @@ class TraceReport:
     """
 
     trace_id: bytes
-    judged_span: Span | None
+    evaluated_span: Span | None
     agent: str | None
     trigger: Trigger
     completeness: Completeness
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[IncompletenessReason, ...]
     revision: int
     verdicts: Sequence[Verdict]
     extraction: Extraction

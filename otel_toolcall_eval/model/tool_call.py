@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from otel_toolcall_eval.model.trace import Doubt, Value
+    from otel_toolcall_eval.model.trace import IncompletenessReason, Value
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[object, Json] | None"
 """A decoded payload. Keys are text, except where a Python literal had others. Tuples count as lists."""
@@ -262,4 +262,4 @@ class Extraction:
     calls: tuple[ToolCall, ...]
     ignored: Sequence[IgnoredSpan] = ()
     hints: tuple[str, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[IncompletenessReason, ...] = ()

@@ -138,7 +138,7 @@ class Trigger(StrEnum):
     RECORDED = "recorded"  # read from a file, or handed over as a finished execution
 
 
-class Doubt(StrEnum):
+class IncompletenessReason(StrEnum):
     """Why a verdict may not be the last word. Source: DESIGN, section 3, "Honest verdicts"."""
 
     NO_ROOT = "no_root"
@@ -176,7 +176,7 @@ class Trace:
     spans: tuple[Span, ...]
     root: Span | None
     trigger: Trigger
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[IncompletenessReason, ...] = ()
     revision: int = 0
     note: object = None
     decided_after_ns: int = 0

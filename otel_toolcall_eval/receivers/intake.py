@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.shed import Shed
+from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.otlp import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from otel_toolcall_eval.engine.work_items import Receipt
+    from otel_toolcall_eval.engine.work_items import PendingResponse
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
-    from otel_toolcall_eval.receivers.sink import Forward, LogSink, Passage, ProjectionSource, Shedder, SpanSink
+    from otel_toolcall_eval.receivers.sink import Forward, LogSink, OverloadRecorder, Passage, ProjectionSource, SpanSink
 
 _DECODERS = {Encoding.PROTOBUF: otlp_protobuf.decode_traces, Encoding.JSON: otlp_json.decode_traces}
 _LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_logs_json.decode_logs}
@@ -38,7 +38,7 @@ class OtlpIntake:
         projection: ProjectionSource,
         logs: LogSink | None = None,
         forward: Forward | None = None,
-        shedder: Shedder | None = None,
+        shedder: OverloadRecorder | None = None,
     ) -> None:
         """Say where things go.
 
@@ -59,7 +59,7 @@ class OtlpIntake:
         """Tell whether the body of such a request is looked at."""
         return signal is Signal.TRACES or self._forward is not None or (signal is Signal.LOGS and self._logs is not None)
 
-    def take(self, body: bytes, encoding: Encoding, signal: Signal, *, transport: str) -> tuple[bytes, Receipt | None]:
+    def take(self, body: bytes, encoding: Encoding, signal: Signal, *, transport: str) -> tuple[bytes, PendingResponse | None]:
         """Take in all of a request, or nothing.
 
         Room for passing it on is reserved before anything is done with it, and used after: so a request is refused whole, if that
@@ -98,7 +98,9 @@ class OtlpIntake:
             passage.commit()
         return export_reply(encoding, signal), receipt
 
-    def _offer(self, passage: Passage | None, offer: Callable[[], Receipt | None], shed: Callable[[], bool]) -> Receipt | None:
+    def _offer(
+        self, passage: Passage | None, offer: Callable[[], PendingResponse | None], shed: Callable[[], bool]
+    ) -> PendingResponse | None:
         """Offer a request for judging, and pass it on if it was taken, or may be shed; returns what the offer returned.
 
         If it is still to be written down, it is passed on once that has succeeded.
@@ -127,13 +129,13 @@ class OtlpIntake:
     def _shed(self, decoded: DecodedTraces, transport: str) -> Callable[[], bool]:
         return lambda: (
             self._shedder is not None
-            and self._shedder.shed(Shed.of_spans(decoded.spans, decoded.rejected_by, transport=transport, but_scope=OWN_SCOPE))
+            and self._shedder.shed(SkippedRequest.of_spans(decoded.spans, decoded.rejected_by, transport=transport, but_scope=OWN_SCOPE))
         )
 
     def _shed_logs(self, decoded: DecodedLogs, transport: str) -> Callable[[], bool]:
         return lambda: (
             self._shedder is not None
-            and self._shedder.shed(Shed.of_records(decoded.records, received=decoded.received, transport=transport))
+            and self._shedder.shed(SkippedRequest.of_records(decoded.records, received=decoded.received, transport=transport))
         )
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.model.errors import OverloadedError
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.engine.work_items import Receipt
+    from otel_toolcall_eval.engine.work_items import PendingResponse
 
 RECEIPT_SECONDS = 8.0
 """In all, the pause included. Senders give up after 10 s. One that is told before that sends again, and what was taken in after all is
 known by its span IDs."""
 
 
-def wait_for(receipt: Receipt, transport: str) -> None:
+def wait_for(receipt: PendingResponse, transport: str) -> None:
     """Wait on this thread; raises OverloadedError if it was refused, or is not done in time."""
     time.sleep(receipt.seconds)
     done = receipt.done
@@ -29,7 +29,7 @@ def wait_for(receipt: Receipt, transport: str) -> None:
         raise _late(transport) from None
 
 
-async def waiting_for(receipt: Receipt | None, transport: str) -> None:
+async def waiting_for(receipt: PendingResponse | None, transport: str) -> None:
     """Wait while the loop goes on; raises OverloadedError if it was refused, or is not done in time."""
     if receipt is None:
         return

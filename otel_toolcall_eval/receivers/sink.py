@@ -9,8 +9,8 @@ from otel_toolcall_eval.model.errors import ForwardQueueFullError
 from otel_toolcall_eval.model.trace import Projection
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.engine.buffer.shed import Shed
-    from otel_toolcall_eval.engine.work_items import Receipt
+    from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+    from otel_toolcall_eval.engine.work_items import PendingResponse
     from otel_toolcall_eval.model.errors import IntakeError
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
@@ -23,7 +23,7 @@ DEFAULT_MAX_MESSAGE_BYTES = 64 << 20
 class SpanSink(Protocol):
     """Takes the spans of requests. Called from any thread, several at a time."""
 
-    def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt | None:
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> PendingResponse | None:
         """Take all spans of a request, or none; returns without waiting, with what has to come to pass before the sender is answered.
 
         Args:
@@ -39,7 +39,7 @@ class SpanSink(Protocol):
 class LogSink(Protocol):
     """Takes the log records of requests. Called from any thread, several at a time."""
 
-    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt | None:
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> PendingResponse | None:
         """Take all records of a request, or none; returns without waiting, with what has to come to pass before the sender is answered.
 
         Args:
@@ -77,10 +77,10 @@ class Forward(Protocol):
         ...
 
 
-class Shedder(Protocol):
+class OverloadRecorder(Protocol):
     """Notes what is passed on although there is no room for it to be judged. Called from any thread, several at a time."""
 
-    def shed(self, shed: Shed) -> bool:
+    def shed(self, shed: SkippedRequest) -> bool:
         """Note spans, or log records; False if even that can't be done, or all is about to stop."""
         ...
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from otel_toolcall_eval.model.errors import Problem, SettingsError
-from otel_toolcall_eval.settings.reloading_file import Renewed, readable_by_others
+from otel_toolcall_eval.settings.reloading_file import ReloadingValue, readable_by_others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,7 +84,7 @@ class ServerTls:
         self._for_grpc = for_grpc
         self._paths = list(self._files.values())
         self._names = [f"{name}: {path}" for name, path in self._files.items()]
-        self._renewed = Renewed(self._files, self._make)
+        self._renewed = ReloadingValue(self._files, self._make)
         self._expired_said = self._expired()
 
     @property

@@ -11,7 +11,7 @@ import hmac
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import IntakeError, Problem
-from otel_toolcall_eval.settings.reloading_file import Renewed, readable_by_others
+from otel_toolcall_eval.settings.reloading_file import ReloadingValue, readable_by_others
 from otel_toolcall_eval.settings.token_file import tokens_in
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Tokens:
         """
         self._where = f"{setting}: {path}"
         self._short = 0
-        self._renewed = Renewed({setting: path}, self._hashes_in)
+        self._renewed = ReloadingValue({setting: path}, self._hashes_in)
         self._readable = readable_by_others(setting, path)
 
     @property

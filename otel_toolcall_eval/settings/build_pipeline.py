@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
-from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
+from otel_toolcall_eval.engine.buffer.log_desk import LogCorrelator
 from otel_toolcall_eval.engine.buffer.log_store import LogLimits
 from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.engine.pipeline import Pipeline
@@ -79,7 +79,7 @@ def build_pipeline(
         criteria=criteria.sets,
         policy=settings.completion,
         limits=settings.buffer,
-        logs=LogDesk(LogJoiner(reader.asked), logs),
+        logs=LogCorrelator(LogJoiner(reader.asked), logs),
         stopwatch=time.perf_counter_ns,
         keep_unbound=keep_unbound,
         keep_decisions=keep_decisions,

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from otel_toolcall_eval.model.bound import Bound
+from otel_toolcall_eval.model.bound import BoundCriteria
 from otel_toolcall_eval.model.criteria import (
     ArgsCriteria,
     Check,
@@ -18,8 +18,8 @@ from otel_toolcall_eval.model.criteria import (
     CriteriaSet,
     OrderCriteria,
     OutputCriteria,
-    Reach,
     Selector,
+    SelectorScope,
 )
 from otel_toolcall_eval.model.errors import CriteriaError, Problem
 from otel_toolcall_eval.settings.config_model import check, member, place_of
@@ -208,7 +208,7 @@ class CodeCriteria:
         keys: for each set of ``bound.sets``, the names that its checks have for the caller.
     """
 
-    bound: Bound
+    bound: BoundCriteria
     keys: tuple[tuple[str, ...], ...] = ()
 
 
@@ -251,7 +251,7 @@ def read_criteria(criteria: GivenCriteria, config: Mapping[str, JsonObject] | No
     """
     if isinstance(criteria, Mapping):
         checks = build_checks(criteria, config)
-        found = CodeCriteria(bound=Bound(sets=_set_of(tuple(checks.values()), name)), keys=(tuple(checks),) if checks else ())
+        found = CodeCriteria(bound=BoundCriteria(sets=_set_of(tuple(checks.values()), name)), keys=(tuple(checks),) if checks else ())
     else:
         if config:
             what = "it is for criteria in the guides' form"
@@ -284,11 +284,13 @@ def _of_objects(criteria: GivenObject | str | Sequence[GivenObject | str], name:
             raise TypeError(message)
     sets.extend(_set_of(tuple(checks), name))
     keys = tuple(tuple(check.evaluator for check in built.checks) for built in sets)
-    return CodeCriteria(bound=Bound(names=tuple(filter(None, names)), sets=tuple(sets)), keys=keys)
+    return CodeCriteria(bound=BoundCriteria(names=tuple(filter(None, names)), sets=tuple(sets)), keys=keys)
 
 
 def _set_of(checks: tuple[Check, ...], name: str) -> tuple[CriteriaSet, ...]:
-    return (versioned(CriteriaSet(name=name, checks=checks, selector=Selector(reach=Reach.NAMED), source="code")),) if checks else ()
+    return (
+        (versioned(CriteriaSet(name=name, checks=checks, selector=Selector(reach=SelectorScope.NAMED), source="code")),) if checks else ()
+    )
 
 
 def _misplaced(criteria: GuidesForm, config: Mapping[str, JsonObject]) -> list[Problem]:

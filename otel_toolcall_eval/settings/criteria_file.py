@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pydantic.alias_generators import to_camel
 
-from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.model.errors import CriteriaError, Problem
 from otel_toolcall_eval.settings.config_model import member
 from otel_toolcall_eval.settings.criteria_check import versioned
@@ -287,7 +287,7 @@ def _defaults(scope: Scope, services: frozenset[str], taken: AbstractSet[str]) -
     """
     for evaluator in scope.evaluators:
         if evaluator.default is not None:
-            reach = Reach.UNNAMED if services else Reach.FALLBACK
+            reach = SelectorScope.UNNAMED if services else SelectorScope.FALLBACK
             built = CriteriaSet(
                 name=evaluator.key if evaluator.key not in taken else f"{evaluator.key} (default)",
                 checks=(evaluator.check(evaluator.default),),

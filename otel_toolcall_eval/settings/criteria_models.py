@@ -19,9 +19,9 @@ from otel_toolcall_eval.model.criteria import (
     JUDGED_PHASES,
     ArgsCriteria,
     ArgsExpectation,
+    CallFilter,
     CountCriteria,
     CountExpectation,
-    Include,
     Matching,
     OrderCriteria,
     OutputCriteria,
@@ -105,9 +105,9 @@ class IncludeModel(ConfigModel):
         description="How far calls came; without it only executed ones.",
     )
 
-    def build(self) -> Include:
+    def build(self) -> CallFilter:
         """Return it in our own form."""
-        include = Include(kinds=self.kinds, phases=self.phases)
+        include = CallFilter(kinds=self.kinds, phases=self.phases)
         return JUDGED_CALLS if include == JUDGED_CALLS else include
 
 

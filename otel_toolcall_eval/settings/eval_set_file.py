@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.settings.config_model import check, member, place_of
 from otel_toolcall_eval.settings.criteria_check import Evaluator, criteria_of
 from otel_toolcall_eval.settings.criteria_models import TYPES, EvalItemModel, EvalSetModel, Foreign, MatchModel
@@ -105,7 +105,7 @@ class EvalSetReader:
             place_of(raw, "match", place),
             self._diagnostics,
             services=self._services,
-            unconditional=Reach.UNNAMED if self._strictness.structure else Reach.FALLBACK,
+            unconditional=SelectorScope.UNNAMED if self._strictness.structure else SelectorScope.FALLBACK,
         )
         checks = self._checks(raw, place, scopes, None if model is None else model.pass_threshold)
         if model is None:
@@ -163,7 +163,7 @@ def _distinct_names(evaluators: Sequence[tuple[str, str]]) -> Sequence[str]:
     return chosen if len(set(chosen)) == len(chosen) else [key for key, _ in evaluators]
 
 
-_WORDS = {"all": Reach.EVERY, "named": Reach.NAMED}
+_WORDS = {"all": SelectorScope.EVERY, "named": SelectorScope.NAMED}
 _CHOICES = "write all, named, or an object of conditions"
 
 
@@ -174,7 +174,7 @@ def selector_of(
     diagnostics: Diagnostics,
     *,
     services: frozenset[str],
-    unconditional: Reach,
+    unconditional: SelectorScope,
 ) -> Selector:
     """Return what selects the traces of an item; what is wrong with it goes to ``diagnostics``.
 
@@ -191,7 +191,7 @@ def selector_of(
         return _selector(MatchModel(), inputs, services, unconditional)
     if isinstance(match, str) and match in _WORDS:
         reach = _WORDS[match]
-        return _selector(MatchModel(), {} if reach is Reach.NAMED else inputs, services, reach)
+        return _selector(MatchModel(), {} if reach is SelectorScope.NAMED else inputs, services, reach)
     if isinstance(match, dict):
         return _combined(match, inputs, place, diagnostics, services)
     guess = did_you_mean(match, _WORDS) if isinstance(match, str) else None
@@ -220,12 +220,12 @@ def _combined(
     both = wanted & services if services else wanted
     if wanted and not both:
         diagnostics.problem(place, "the service is none of those that this path is for", "name one of them, or none")
-    return _selector(model, {**inputs, **model.inputs}, both, Reach.MATCHED)
+    return _selector(model, {**inputs, **model.inputs}, both, SelectorScope.MATCHED)
 
 
-def _selector(model: MatchModel, inputs: Mapping[str, object], services: frozenset[str], reach: Reach) -> Selector:
+def _selector(model: MatchModel, inputs: Mapping[str, object], services: frozenset[str], reach: SelectorScope) -> Selector:
     return Selector(
-        reach=Reach.MATCHED if inputs else reach,
+        reach=SelectorScope.MATCHED if inputs else reach,
         services=services,
         resource=_attributes(model.resource),
         root_span_name=model.root_span_name,

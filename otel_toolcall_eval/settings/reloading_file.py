@@ -26,7 +26,7 @@ _READABLE_BY_OTHERS = stat.S_IROTH
 _Value = TypeVar("_Value")
 
 
-class Renewed(Generic[_Value]):
+class ReloadingValue(Generic[_Value]):
     """A value and the files that it is made of. ``refresh`` belongs to one thread; ``value`` may be read by any."""
 
     def __init__(self, files: Mapping[str, Path], make: Callable[[Sequence[bytes]], _Value]) -> None:

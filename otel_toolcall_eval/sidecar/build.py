@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.engine.admission import Brake
-from otel_toolcall_eval.engine.counters import AllCounts
+from otel_toolcall_eval.engine.admission import AdmissionController
+from otel_toolcall_eval.engine.counters import CombinedCounters
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.exporters.events.attributes import explanation
 from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
@@ -39,7 +39,7 @@ from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_toolcall_eval.engine.buffer.waiting import Waiting
+    from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
     from otel_toolcall_eval.engine.emitter import Emitter
     from otel_toolcall_eval.engine.pipeline import Pipeline
     from otel_toolcall_eval.exporters.console import ConsoleEmitter
@@ -113,10 +113,10 @@ def build_sidecar(
         queue_bytes=settings.intake.queue_bytes,
         on_late_span=metrics.late_span if metrics else None,
         journal=journal,
-        brake=Brake(_TRANSPORTS),
+        brake=AdmissionController(_TRANSPORTS),
     )
     reloads, in_force = CriteriaReloads(), CriteriaInfo(lambda: pipeline.criteria)
-    telemetry.aggregator.source = AllCounts(worker, forwarder, metrics, in_force, reloads, ProcessMemory(), *telemetry.counting)
+    telemetry.aggregator.source = CombinedCounters(worker, forwarder, metrics, in_force, reloads, ProcessMemory(), *telemetry.counting)
     intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection, logs=worker, forward=forwarder, shedder=worker)
     site = None if recent is None else _site(recent, worker)
     pages = {"/livez": health_page(alive), "/readyz": health_page(problems), **_pages(telemetry, worker)}
@@ -195,7 +195,7 @@ class _Running:
 
     worker: Worker
 
-    def waiting(self, *, limit: int) -> Waiting:
+    def waiting(self, *, limit: int) -> OpenTracesSnapshot:
         """Return what is open."""
         return self.worker.waiting(limit=limit, timeout_seconds=ANSWER_SECONDS)
 

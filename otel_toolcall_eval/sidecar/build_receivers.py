@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.model.bound import Bound
+from otel_toolcall_eval.model.bound import BoundCriteria
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver
 from otel_toolcall_eval.receivers.http.receiver import HttpReceiver
@@ -145,7 +145,7 @@ def _control(listener: Listener, allowed_hosts: frozenset[str], protection: Prot
         return frozenset(name for found in worker.pipeline.criteria for name in (found.name, *found.aliases))
 
     def bind(trace_id: bytes, names: Sequence[str]) -> None:
-        worker.bind(trace_id, Bound(names=tuple(names)))
+        worker.bind(trace_id, BoundCriteria(names=tuple(names)))
 
     return ControlListener(
         bind=bind,

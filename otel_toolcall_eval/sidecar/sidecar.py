@@ -109,7 +109,7 @@ class Sidecar:
         self.settings = settings
         self._draining = False
         self._started = self._pages_loaded = False
-        self.unjudged = 0
+        self.unevaluated = 0
         self._signals = _Signals()
         self._loading = loading
         self.parts: SidecarParts = wiring_sidecar.build_sidecar(settings, console=console, problems=self._problems, alive=self._dead)
@@ -180,12 +180,12 @@ class Sidecar:
         """Stop intake, judge what is open, send it; False if that took longer than allowed. May be called again."""
         deadline = time.monotonic() + timeout_seconds
         self._draining = True
-        self.parts.worker.freeze()
+        self.parts.worker.stop_scheduling()
         self.parts.receivers.grpc.set_serving(serving=False)
         for receiver in self.parts.receivers.listening:
             receiver.stop(grace_seconds=max(0.0, min(timeout_seconds * DRAIN_SHARE, deadline - time.monotonic())))
         judged = self.parts.worker.shutdown(max(0.0, deadline - time.monotonic()))
-        self.unjudged = 0 if judged else int(self.parts.worker.counts().get(("toolcall_eval.traces.active", ()), 0))
+        self.unevaluated = 0 if judged else int(self.parts.worker.counts().get(("toolcall_eval.traces.active", ()), 0))
         forwarder = self.parts.forwarder  # before the last metrics, which count what is lost
         sent = forwarder is None or forwarder.stop(max(0.0, deadline - time.monotonic()) * FORWARD_SHARE)
         sent &= self.parts.telemetry.shutdown(max(0.1, deadline - time.monotonic()))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_toolcall_eval.engine.buffer.compressing import Expander, Packer
+    from otel_toolcall_eval.engine.buffer.compressing import Compressor, Decompressor
 
 _MODULES: Final = ("compression.zstd", "backports.zstd")
 _LEVEL: Final = -1  # 1 takes a quarter longer for 3 % less, -7 a third less for a quarter more
@@ -23,7 +23,7 @@ _HASH_LOG: Final = 13
 _LEAST_BYTES: Final = 8  # of what is shown
 
 
-def zstandard_packer(modules: tuple[str, ...] = _MODULES) -> Callable[[memoryview | None], Packer] | None:
+def zstandard_packer(modules: tuple[str, ...] = _MODULES) -> Callable[[memoryview | None], Compressor] | None:
     """Return what makes packers; None where there is no Zstandard."""
     for name in modules:
         with suppress(ImportError):
@@ -33,7 +33,7 @@ def zstandard_packer(modules: tuple[str, ...] = _MODULES) -> Callable[[memoryvie
 
 
 class _Expander:
-    """See ``Expander``. Without a dictionary of its own until something is read, which seldom happens."""
+    """See ``Decompressor``. Without a dictionary of its own until something is read, which seldom happens."""
 
     def __init__(self, zstd: Any, shown: memoryview | None) -> None:  # noqa: ANN401 - a module of either name
         self.shown = shown
@@ -48,10 +48,10 @@ class _Expander:
 
 
 class _Packer:
-    """See ``Packer``."""
+    """See ``Compressor``."""
 
     def __init__(self, zstd: Any, shown: memoryview | None) -> None:  # noqa: ANN401 - see above
-        self.expander: Expander = _Expander(zstd, shown)
+        self.expander: Decompressor = _Expander(zstd, shown)
         named = zstd.CompressionParameter
         options = {
             named.compression_level: _LEVEL,

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.engine.buffer.compressing import Compressors, ZlibPacker
+from otel_toolcall_eval.engine.buffer.compressing import CompressorPool, ZlibPacker
 from otel_toolcall_eval.engine.buffer.packing import PackedSpans, SpanWriter
 from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
@@ -22,7 +22,7 @@ from tests.bench.results import Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from otel_toolcall_eval.engine.buffer.compressing import Packer
+    from otel_toolcall_eval.engine.buffer.compressing import Compressor
     from otel_toolcall_eval.model.trace import Span
 
 TRACES: Final = 400
@@ -40,9 +40,9 @@ def traces_of(*, lifelike: bool) -> list[Trace]:
     return list(found.values())
 
 
-def packed(traces: Sequence[Trace], make: Callable[[memoryview | None], Packer]) -> list[PackedSpans]:
+def packed(traces: Sequence[Trace], make: Callable[[memoryview | None], Compressor]) -> list[PackedSpans]:
     """Pack them as a buffer does."""
-    compressors = Compressors(make)
+    compressors = CompressorPool(make)
     return [PackedSpans(next(iter(spans.values())).trace_id, spans, compressors) for spans in traces]
 
 

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
-from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel, Reach
+from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel, SelectorScope
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.settings.document import read_document
@@ -76,14 +76,14 @@ def test_criteria_load_without_a_warning_and_fit_their_schema(path: Path) -> Non
 def test_criteria_load_together_and_show_each_way_to_find_a_trace() -> None:
     loaded = load_criteria([CriteriaSource(path=CONFIG / "criteria")])
     assert {found.name: found.selector.reach for found in loaded.sets} == {
-        "no_destructive_tools": Reach.EVERY,
-        "research_with_citations": Reach.NAMED,
-        "research-order": Reach.FALLBACK,
-        "checkout_in_production": Reach.MATCHED,
-        "refund_large": Reach.MATCHED,
-        "weather_in_tokyo": Reach.MATCHED,
-        "booking": Reach.MATCHED,
-        "booking_draft": Reach.MATCHED,
+        "no_destructive_tools": SelectorScope.EVERY,
+        "research_with_citations": SelectorScope.NAMED,
+        "research-order": SelectorScope.FALLBACK,
+        "checkout_in_production": SelectorScope.MATCHED,
+        "refund_large": SelectorScope.MATCHED,
+        "weather_in_tokyo": SelectorScope.MATCHED,
+        "booking": SelectorScope.MATCHED,
+        "booking_draft": SelectorScope.MATCHED,
     }
     checks = {found.name: found.checks for found in loaded.sets}
     order = checks["research_with_citations"][0].criteria

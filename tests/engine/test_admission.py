@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.engine.admission import BESIDES, FREE_SECONDS, MOST_SECONDS, Brake, Pace
+from otel_toolcall_eval.engine.admission import BESIDES, FREE_SECONDS, MOST_SECONDS, AdmissionController, CostEstimator
 from otel_toolcall_eval.model.errors import OverloadedError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Paced:
     """A brake that asks one pace, as a worker has them."""
 
     def __init__(self) -> None:
-        self.pace, self.brake = Pace(), Brake()
+        self.pace, self.brake = CostEstimator(), AdmissionController()
         self.took, self.judged = self.pace.took, self.pace.judged
 
     @property
@@ -32,9 +32,9 @@ class Paced:
         self.brake.admit(spans, transport=transport, now_ns=now_ns)
         return self.brake.charge(spans, self.pace.burden, transport=transport, now_ns=now_ns)
 
-    def begin_anew(self) -> None:
-        self.pace.begin_anew()
-        self.brake.begin_anew()
+    def reset(self) -> None:
+        self.pace.reset()
+        self.brake.reset()
 
 
 def learned(*, late_ns: int = 0) -> Paced:
@@ -153,7 +153,7 @@ def test_a_forked_child_owes_nothing_and_waits_for_no_lock_of_its_parent() -> No
     pace = learned()
     pace.admit(100 * SPANS, transport="grpc", now_ns=SECOND_NS)
     pace.brake._lock.acquire()  # noqa: SLF001 - as a thread that the fork left in the parent
-    pace.begin_anew()
+    pace.reset()
     assert pace.admit(SPANS, transport="grpc", now_ns=SECOND_NS) == 0.0
     assert pace.delayed == {"grpc": 1}
 

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.engine.evaluation import JudgedCalls, evaluation_id, failure_of, included, judge_set, label, trace_mark
-from otel_toolcall_eval.model.criteria import Check, CriteriaSet, Include, OrderCriteria
+from otel_toolcall_eval.engine.evaluation import (
+    FilteredCalls,
+    evaluate_criteria_set,
+    evaluation_id,
+    failure_of,
+    included,
+    label,
+    trace_hash,
+)
+from otel_toolcall_eval.model.criteria import CallFilter, Check, CriteriaSet, OrderCriteria
 from otel_toolcall_eval.model.score import Completeness, Label, Score
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Extraction, ToolCall
-from otel_toolcall_eval.model.trace import Doubt, Trace, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trace, Trigger
 from tests.fakes import NOTHING, FailingEvaluator, NamesEvaluator, PlainJustification
 
 if TYPE_CHECKING:
@@ -54,7 +62,7 @@ def test_c15_what_is_no_score_counts_as_a_failure(lowest: float, value: float, h
         def evaluate(self, criteria: Criteria, log: CallLog) -> Score:  # noqa: ARG002 - the protocol's signature
             return Score(value=value, lowest=lowest, highest=highest, justification=PlainJustification())
 
-    verdict = judge_set({OrderCriteria: Wrong()}, TRACE, SET, JudgedCalls(CALLS))[0]
+    verdict = evaluate_criteria_set({OrderCriteria: Wrong()}, TRACE, SET, FilteredCalls(CALLS))[0]
     assert (verdict.score, verdict.label) == (None, Label.INCONCLUSIVE)
     assert verdict.failure is not None
     assert verdict.failure.error_type == "ValueError"
@@ -70,36 +78,39 @@ def test_only_included_kinds_and_phases_are_judged() -> None:
         for kind in CallKind
         for phase in CallPhase
     )
-    names = [call.name for call in included(Extraction(calls=calls), Include())]
+    names = [call.name for call in included(Extraction(calls=calls), CallFilter())]
     assert names == ["function-executed", "mcp-executed", "provider-executed", "agent-executed"]
-    wide = Include(kinds=frozenset(CallKind), phases=frozenset({CallPhase.REQUESTED}))
+    wide = CallFilter(kinds=frozenset(CallKind), phases=frozenset({CallPhase.REQUESTED}))
     assert len(included(Extraction(calls=calls), wide)) == len(CallKind)
 
 
 def test_verdict_carries_score_doubts_and_completeness() -> None:
     evaluator = NamesEvaluator()
-    whole = judge_set({OrderCriteria: evaluator}, TRACE, SET, JudgedCalls(CALLS))[0]
-    part = judge_set({OrderCriteria: evaluator}, TRACE, SET, JudgedCalls(CALLS, doubts=(Doubt.ORPHAN,)))[0]
+    whole = evaluate_criteria_set({OrderCriteria: evaluator}, TRACE, SET, FilteredCalls(CALLS))[0]
+    part = evaluate_criteria_set({OrderCriteria: evaluator}, TRACE, SET, FilteredCalls(CALLS, doubts=(IncompletenessReason.ORPHAN,)))[0]
     assert evaluator.seen == [(["a"], False), (["a"], True)]
     assert (whole.label, whole.completeness, whole.pass_threshold) == (Label.PASS, Completeness.COMPLETE, 0.5)
-    assert (part.label, part.completeness, part.doubts) == (Label.INCONCLUSIVE, Completeness.PARTIAL, (Doubt.ORPHAN,))
+    assert (part.label, part.completeness, part.doubts) == (Label.INCONCLUSIVE, Completeness.PARTIAL, (IncompletenessReason.ORPHAN,))
 
 
 def test_doubts_of_the_trace_and_of_the_score_are_told_once_each() -> None:
     class Doubting:
         def evaluate(self, criteria: Criteria, log: CallLog) -> Score:  # noqa: ARG002 - the protocol's signature
-            doubts = (Doubt.VALUE_TRUNCATED, Doubt.ORPHAN)
+            doubts = (IncompletenessReason.VALUE_TRUNCATED, IncompletenessReason.ORPHAN)
             return Score(value=0.0, lowest=0.0, highest=1.0, justification=PlainJustification(), doubts=doubts)
 
-    verdict = judge_set({OrderCriteria: Doubting()}, TRACE, SET, JudgedCalls(CALLS, doubts=(Doubt.ORPHAN,)))[0]
-    assert (verdict.doubts, verdict.completeness) == ((Doubt.ORPHAN, Doubt.VALUE_TRUNCATED), Completeness.PARTIAL)
+    verdict = evaluate_criteria_set({OrderCriteria: Doubting()}, TRACE, SET, FilteredCalls(CALLS, doubts=(IncompletenessReason.ORPHAN,)))[0]
+    assert (verdict.doubts, verdict.completeness) == (
+        (IncompletenessReason.ORPHAN, IncompletenessReason.VALUE_TRUNCATED),
+        Completeness.PARTIAL,
+    )
 
 
 def test_criteria_of_one_reach_share_one_view_of_the_calls() -> None:
-    calls = JudgedCalls(CALLS)
-    other = Include(kinds=frozenset({CallKind.MCP}))
-    assert calls.seen_by(Include()) is calls.seen_by(Include())
-    assert (len(calls.seen_by(Include()).calls), len(calls.seen_by(other).calls)) == (1, 0)
+    calls = FilteredCalls(CALLS)
+    other = CallFilter(kinds=frozenset({CallKind.MCP}))
+    assert calls.seen_by(CallFilter()) is calls.seen_by(CallFilter())
+    assert (len(calls.seen_by(CallFilter()).calls), len(calls.seen_by(other).calls)) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -113,11 +124,11 @@ def test_criteria_of_one_reach_share_one_view_of_the_calls() -> None:
 )
 def test_clocks_are_told_apart_only_where_those_of_the_calls_disagree(clocks: dict[bytes, int], seen: tuple[int, ...]) -> None:
     made = tuple(ToolCall(name="a", arguments=NOTHING, output=NOTHING, span_id=span_id) for span_id in (b"1", b"2"))
-    assert JudgedCalls(Extraction(calls=made), clocks=clocks).seen_by(Include()).clocks == seen
+    assert FilteredCalls(Extraction(calls=made), clocks=clocks).seen_by(CallFilter()).clocks == seen
 
 
 def test_failing_evaluator_is_caught_and_named() -> None:
-    verdict = judge_set({OrderCriteria: FailingEvaluator()}, TRACE, SET, JudgedCalls(CALLS))[0]
+    verdict = evaluate_criteria_set({OrderCriteria: FailingEvaluator()}, TRACE, SET, FilteredCalls(CALLS))[0]
     assert (verdict.label, verdict.score, verdict.emitted_score) == (Label.INCONCLUSIVE, None, None)
     assert verdict.failure is not None
     assert verdict.failure.error_type == "RuntimeError"
@@ -126,7 +137,7 @@ def test_failing_evaluator_is_caught_and_named() -> None:
 def test_calls_that_could_not_be_read_are_not_judged() -> None:
     evaluator = NamesEvaluator()
     failure = failure_of(ValueError("boom"))
-    verdict = judge_set({OrderCriteria: evaluator}, TRACE, SET, JudgedCalls(CALLS, failure=failure))[0]
+    verdict = evaluate_criteria_set({OrderCriteria: evaluator}, TRACE, SET, FilteredCalls(CALLS, failure=failure))[0]
     assert (verdict.failure, verdict.score, evaluator.seen) == (failure, None, [])
 
 
@@ -146,13 +157,16 @@ def test_evaluation_ids_are_the_same_in_all_processes_and_versions() -> None:
 
 
 def ids_of(trace: Trace, criteria_set: CriteriaSet) -> list[str]:
-    return [verdict.evaluation_id for verdict in judge_set({OrderCriteria: NamesEvaluator()}, trace, criteria_set, JudgedCalls(CALLS))]
+    return [
+        verdict.evaluation_id
+        for verdict in evaluate_criteria_set({OrderCriteria: NamesEvaluator()}, trace, criteria_set, FilteredCalls(CALLS))
+    ]
 
 
 def test_evaluation_id_has_all_its_digits() -> None:
     assert evaluation_id(5, 5) == "0" * 32
     assert evaluation_id(2**128 - 1, 0) == "f" * 32
-    assert evaluation_id(trace_mark(TRACE), SET.marks[0]) == ids_of(TRACE, SET)[0]
+    assert evaluation_id(trace_hash(TRACE), SET.marks[0]) == ids_of(TRACE, SET)[0]
 
 
 def test_marks_are_made_once_and_change_nothing_else() -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.engine.buffer.shed import Shed
+from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE, Pipeline
-from otel_toolcall_eval.model.bound import Bound
+from otel_toolcall_eval.model.bound import BoundCriteria
 from otel_toolcall_eval.model.criteria import (
     Check,
     CountCriteria,
@@ -17,13 +17,13 @@ from otel_toolcall_eval.model.criteria import (
     CriteriaSet,
     Operator,
     OrderCriteria,
-    Reach,
     Selector,
+    SelectorScope,
 )
-from otel_toolcall_eval.model.decision import Givens
+from otel_toolcall_eval.model.decision import PriorVerdicts
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Completeness, Label, Score
-from otel_toolcall_eval.model.trace import Doubt, Span, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Span, Trigger
 from tests.fakes import FailingEvaluator, NamesEvaluator, PlainJustification, PlainReader, span
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ COUNT = CountCriteria(expectations=(CountExpectation(tool="a", operator=Operator
 ORDER = OrderCriteria(expected=("a",))
 
 
-def criteria_set(name: str = "set", *, version: str = "1", reach: Reach = Reach.EVERY, order: bool = False) -> CriteriaSet:
+def criteria_set(name: str = "set", *, version: str = "1", reach: SelectorScope = SelectorScope.EVERY, order: bool = False) -> CriteriaSet:
     checks = [Check(evaluator="Count", evaluator_id="tool-call-count", criteria=COUNT)]
     if order:
         checks.append(Check(evaluator="Order", evaluator_id="tool-call-order", criteria=ORDER))
@@ -92,7 +92,7 @@ def test_partial_trace_is_open_ended_and_its_uncertain_verdict_has_no_score() ->
     (verdict,) = report.verdicts
     assert evaluator.seen == [(["a"], True)]
     assert (verdict.label, verdict.emitted_score, verdict.completeness) == (Label.INCONCLUSIVE, None, Completeness.PARTIAL)
-    assert verdict.doubts == (Doubt.NO_ROOT, Doubt.ORPHAN, Doubt.SHUTDOWN)
+    assert verdict.doubts == (IncompletenessReason.NO_ROOT, IncompletenessReason.ORPHAN, IncompletenessReason.SHUTDOWN)
 
 
 def test_failing_evaluator_costs_only_its_own_verdict() -> None:
@@ -143,9 +143,9 @@ def test_counts_add_up_over_transports() -> None:
 
 
 def test_trace_bound_by_id_is_judged_by_what_it_was_bound_to() -> None:
-    pipe = pipeline(criteria_set("named", reach=Reach.NAMED), criteria_set("other", reach=Reach.UNNAMED))
-    pipe.bind(span(1).trace_id, Bound(names=("named",)), now_ns=0)
-    pipe.bind(span(1).trace_id, Bound(names=("missing",)), now_ns=0)
+    pipe = pipeline(criteria_set("named", reach=SelectorScope.NAMED), criteria_set("other", reach=SelectorScope.UNNAMED))
+    pipe.bind(span(1).trace_id, BoundCriteria(names=("named",)), now_ns=0)
+    pipe.bind(span(1).trace_id, BoundCriteria(names=("missing",)), now_ns=0)
     pipe.add([span(1, tool="a"), span(1, trace=2, tool="a")], now_ns=0, transport="grpc")
     first, second = pipe.pop_due(now_ns=10**10)
     assert [v.criteria for v in first.verdicts] == ["named"]
@@ -160,8 +160,8 @@ def test_trace_bound_to_criteria_of_code_is_judged_by_them_and_again_when_it_is_
     (unbound,) = pipe.pop_due(now_ns=10**10)
     assert (unbound.unbound, pipe.traces.is_open(span(1).trace_id)) == (True, False)
     for name in ("first", "second"):
-        made = CriteriaSet(name=name, checks=criteria_set().checks, selector=Selector(reach=Reach.NAMED))
-        pipe.bind(span(1).trace_id, Bound(sets=(made,)), now_ns=10**10)
+        made = CriteriaSet(name=name, checks=criteria_set().checks, selector=Selector(reach=SelectorScope.NAMED))
+        pipe.bind(span(1).trace_id, BoundCriteria(sets=(made,)), now_ns=10**10)
         (report,) = pipe.pop_due(now_ns=10**10)
     assert [verdict.criteria for verdict in report.verdicts] == ["first", "second"]
     assert (report.revision, report.unknown_criteria) == (2, ())
@@ -169,9 +169,9 @@ def test_trace_bound_to_criteria_of_code_is_judged_by_them_and_again_when_it_is_
 
 def test_bindings_of_traces_that_never_come_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otel_toolcall_eval.engine.binding.MAX_BOUND_TRACES", 2)
-    pipe = pipeline(criteria_set("named", reach=Reach.NAMED))
+    pipe = pipeline(criteria_set("named", reach=SelectorScope.NAMED))
     for number in (1, 2, 3):
-        pipe.bind(span(1, trace=number).trace_id, Bound(names=("named",)), now_ns=0)
+        pipe.bind(span(1, trace=number).trace_id, BoundCriteria(names=("named",)), now_ns=0)
     pipe.add([span(1, trace=number) for number in (1, 2, 3)], now_ns=0, transport="grpc")
     assert [len(r.verdicts) for r in pipe.pop_due(now_ns=10**10)] == [0, 1, 1]
 
@@ -180,7 +180,7 @@ def test_replaced_criteria_hold_from_the_next_verdict_on() -> None:
     pipe = pipeline(criteria_set("old"))
     pipe.add([span(1)], now_ns=0, transport="grpc")
     pipe.replace_criteria(
-        [CriteriaSet(name="new", checks=criteria_set().checks, selector=Selector(reach=Reach.MATCHED, attributes={"k": 1}))]
+        [CriteriaSet(name="new", checks=criteria_set().checks, selector=Selector(reach=SelectorScope.MATCHED, attributes={"k": 1}))]
     )
     assert "k" in pipe.projection.keys
     assert [s.name for s in pipe.criteria] == ["new"]
@@ -221,8 +221,8 @@ class CallsEvaluator(NamesEvaluator):
 
 def test_revision_is_reported_only_if_a_verdict_changed() -> None:
     second_ns = 10**9
-    pipe = pipeline(criteria_set("named", reach=Reach.NAMED), evaluator=CallsEvaluator())
-    pipe.bind(span(1).trace_id, Bound(names=("named",)), now_ns=0)
+    pipe = pipeline(criteria_set("named", reach=SelectorScope.NAMED), evaluator=CallsEvaluator())
+    pipe.bind(span(1).trace_id, BoundCriteria(names=("named",)), now_ns=0)
     pipe.add([span(1), span(2, parent=1, tool="a")], now_ns=0, transport="grpc")
     (first,) = pipe.pop_due(now_ns=10 * second_ns)
     pipe.add([span(3, parent=1, tool="b")], now_ns=20 * second_ns, transport="grpc")
@@ -255,14 +255,14 @@ def test_trace_that_was_judged_by_nothing_can_be_bound_within_the_late_window() 
     kept = Pipeline(
         reader=PlainReader(),
         evaluators={CountCriteria: NamesEvaluator()},
-        criteria=[criteria_set("named", reach=Reach.NAMED)],
+        criteria=[criteria_set("named", reach=SelectorScope.NAMED)],
         keep_unbound=True,
     )
-    for pipe, verdicts in ((kept, ["named"]), (pipeline(criteria_set("named", reach=Reach.NAMED)), None)):
+    for pipe, verdicts in ((kept, ["named"]), (pipeline(criteria_set("named", reach=SelectorScope.NAMED)), None)):
         pipe.add([span(1, tool="a")], now_ns=0, transport="grpc")
         (first,) = pipe.pop_due(now_ns=10 * second_ns)
         assert first.unbound
-        pipe.bind(span(1).trace_id, Bound(names=("named",)), now_ns=20 * second_ns)
+        pipe.bind(span(1).trace_id, BoundCriteria(names=("named",)), now_ns=20 * second_ns)
         found = pipe.pop_due(now_ns=20 * second_ns)
         assert [[v.criteria for v in report.verdicts] for report in found] == ([verdicts] if verdicts else [])
 
@@ -298,14 +298,14 @@ def test_traces_that_spans_were_shed_of_are_judged_with_a_doubt_be_they_open_jud
     assert first.doubts == untouched.doubts == ()
     pipe.add([span(1, trace=2, tool="a")], now_ns=11 * second, transport="grpc")
     ids = {number.to_bytes(16) for number in (1, 2, 3)}
-    pipe.shed(Shed(transport="grpc", trace_ids=ids, spans=7, rejected=Counter(end=1)), now_ns=12 * second)
+    pipe.shed(SkippedRequest(transport="grpc", trace_ids=ids, spans=7, rejected=Counter(end=1)), now_ns=12 * second)
     pipe.add([span(2, trace=1, tool="b", parent=1), span(1, trace=3, tool="a")], now_ns=13 * second, transport="grpc")
     pipe.add([span(2, trace=4, tool="b", parent=1)], now_ns=13 * second, transport="grpc")
     reports = {int.from_bytes(report.trace_id): report for report in pipe.pop_due(now_ns=60 * second)}
     assert {trace: (report.doubts, report.completeness) for trace, report in reports.items()} == {
-        1: ((Doubt.OVERLOAD,), Completeness.PARTIAL),
-        2: ((Doubt.OVERLOAD,), Completeness.PARTIAL),
-        3: ((Doubt.OVERLOAD,), Completeness.PARTIAL),
+        1: ((IncompletenessReason.OVERLOAD,), Completeness.PARTIAL),
+        2: ((IncompletenessReason.OVERLOAD,), Completeness.PARTIAL),
+        3: ((IncompletenessReason.OVERLOAD,), Completeness.PARTIAL),
     }
     assert {report.verdicts[0].label for report in reports.values()} == {Label.INCONCLUSIVE}
     counts = pipe.counts
@@ -316,7 +316,7 @@ def test_traces_that_spans_were_shed_of_are_judged_with_a_doubt_be_they_open_jud
 
 def test_shed_log_records_are_counted() -> None:
     pipe = pipeline(criteria_set())
-    pipe.shed(Shed(transport="grpc", trace_ids={bytes(15) + b"a"}, records=3, records_asked=1), now_ns=0)
+    pipe.shed(SkippedRequest(transport="grpc", trace_ids={bytes(15) + b"a"}, records=3, records_asked=1), now_ns=0)
     assert pipe.logs.counts["received", (("transport", "grpc"),)] == 3
 
 
@@ -324,6 +324,6 @@ def test_what_is_said_of_a_trace_stands_with_its_own_binding_though_another_is_e
     pipe = pipeline(criteria_set())
     pipe.add([span(1)], now_ns=0, transport="grpc")
     (report,) = pipe.pop_due(now_ns=10 * 10**9)
-    givens, equal = Givens(), [Bound(names=("a",)), Bound(names=("a",))]
+    givens, equal = PriorVerdicts(), [BoundCriteria(names=("a",)), BoundCriteria(names=("a",))]
     assert [givens.of(report, revision=0, bound=bound).bound is bound for bound in (*equal, *equal)] == [True] * 4
     assert givens.of(report, revision=0, bound=equal[1]) is givens.of(report, revision=0, bound=equal[1])

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.engine.admission import Brake
+from otel_toolcall_eval.engine.admission import AdmissionController
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.shed import Shed
+from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
 from otel_toolcall_eval.engine.journaling import NoJournal
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.work_queue import NoFeed, WorkQueue
 from otel_toolcall_eval.engine.worker import TRACES_AT_A_TIME, Worker
-from otel_toolcall_eval.model.bound import Bound
-from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.model.bound import BoundCriteria
+from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Trigger
 from otel_toolcall_eval.otlp.decoded import DecodedTraces
@@ -150,7 +150,7 @@ def test_full_queue_refuses_whole_requests_and_recovers(emitter: ListEmitter) ->
     assert worker.counts()["toolcall_eval.queue.memory", ()] == 0
     worker.offer(decoded([span(3, size=2_000)]), transport="test")
     assert worker.shutdown(PATIENCE_SECONDS)
-    assert sorted(s.span_id[-1] for r in emitter.reports for s in [r.judged_span] if s) == [1]
+    assert sorted(s.span_id[-1] for r in emitter.reports for s in [r.evaluated_span] if s) == [1]
     counts = worker.counts()
     assert counts["toolcall_eval.spans.received", (("transport", "test"),)] == 3
 
@@ -186,7 +186,7 @@ def test_failing_parts_are_passed_over_counted_and_logged_once_without_their_mes
 
 
 def test_thread_outlives_news_that_can_not_be_read(worker: Worker, clock: ManualClock, emitter: ListEmitter) -> None:
-    class Feed(NoFeed):
+    class LocalQueue(NoFeed):
         broken = True
 
         def take(self, count: int) -> Iterator[WorkItem]:
@@ -196,7 +196,7 @@ def test_thread_outlives_news_that_can_not_be_read(worker: Worker, clock: Manual
                 raise RuntimeError
             yield from ()
 
-    worker.attach(Feed())
+    worker.attach(LocalQueue())
     worker.look()
     assert worker.flush(PATIENCE_SECONDS)
     worker.offer(decoded([span(1)]), transport="test")
@@ -249,12 +249,12 @@ def test_worker_that_is_too_busy_or_stopping_says_so(worker: Worker) -> None:
 def test_trace_that_can_not_be_bound_is_refused(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otel_toolcall_eval.engine.work_queue.MAX_WAITING", 1)
     idle = Worker(Pipeline(reader=PlainReader(), evaluators={}), [])
-    idle.bind(bytes(16), Bound(names=("a",)))
+    idle.bind(bytes(16), BoundCriteria(names=("a",)))
     with pytest.raises(OverloadedError, match="too busy"):
-        idle.bind(bytes(16), Bound(names=("a",)))
+        idle.bind(bytes(16), BoundCriteria(names=("a",)))
     worker.shutdown(PATIENCE_SECONDS)
     with pytest.raises(OverloadedError, match="stopping"):
-        worker.bind(bytes(16), Bound(names=("a",)))
+        worker.bind(bytes(16), BoundCriteria(names=("a",)))
 
 
 def test_trace_that_can_not_be_judged_costs_only_itself(clock: ManualClock, emitter: ListEmitter) -> None:
@@ -273,7 +273,7 @@ def test_trace_that_can_not_be_judged_costs_only_itself(clock: ManualClock, emit
 
 
 def test_service_that_nothing_judges_is_named_once(clock: ManualClock, emitter: ListEmitter, caplog: pytest.LogCaptureFixture) -> None:
-    never = CriteriaSet(name="never", checks=(), selector=Selector(reach=Reach.NAMED))
+    never = CriteriaSet(name="never", checks=(), selector=Selector(reach=SelectorScope.NAMED))
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, criteria=[never]), [emitter], clock=clock)
     worker.start()
     with caplog.at_level(logging.WARNING):
@@ -340,11 +340,11 @@ def test_nothing_falls_due_once_intake_has_ended(worker: Worker, clock: ManualCl
     worker.offer(decoded([span(1)]), transport="test")
     assert worker.flush(PATIENCE_SECONDS)
     clock.ns = 10 * SECOND_NS
-    worker.freeze()
+    worker.stop_scheduling()
     worker.offer(decoded([span(1, trace=2)]), transport="test")  # a call that was under way
     assert worker.flush(PATIENCE_SECONDS)
     clock.ns = 1_000 * SECOND_NS
-    worker.freeze()  # the first time counts
+    worker.stop_scheduling()  # the first time counts
     worker.look()
     assert worker.flush(PATIENCE_SECONDS)
     assert [(report.trace_id[-1], report.trigger) for report in emitter.reports] == [(1, Trigger.ROOT_SPAN)]
@@ -364,7 +364,7 @@ def test_what_was_offered_before_the_end_falls_due_as_ever(emitter: ListEmitter)
 def test_what_waits_for_nothing_falls_due_though_it_is_taken_in_after_intake_has_ended(clock: ManualClock, emitter: ListEmitter) -> None:
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, policy=CompletionPolicy(wait_after_root_ns=0)), [emitter], clock=clock)
     worker.start()
-    worker.freeze()
+    worker.stop_scheduling()
     clock.ns = 10 * SECOND_NS
     worker.offer(decoded([span(1)]), transport="test")  # a call that was under way
     assert worker.shutdown(PATIENCE_SECONDS)
@@ -420,7 +420,7 @@ def test_who_is_told_to_end_when_the_time_is_over_already_judges_nothing(worker:
 
 
 def test_what_is_not_taken_is_not_charged_and_keeps_nobody_waiting() -> None:
-    brake = Brake(["grpc"])
+    brake = AdmissionController(["grpc"])
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], queue_bytes=1, brake=brake)
     worker._pace.judged(1_000_000, ns=500_000_000_000, late_ns=0)  # noqa: SLF001 - half a millisecond a span, so no clock matters
     worker.offer(decoded([span(1)]), transport="grpc")
@@ -440,9 +440,9 @@ def test_what_is_shed_is_noted_beyond_the_bound_in_one_item_for_each_transport_a
     with pytest.raises(OverloadedError):
         worker.offer(decoded([span(2)]), transport="grpc")
     for number in range(3):
-        shed = Shed(transport="grpc", trace_ids={span(number + 2).trace_id}, spans=1, rejected=Counter(end=1))
+        shed = SkippedRequest(transport="grpc", trace_ids={span(number + 2).trace_id}, spans=1, rejected=Counter(end=1))
         assert worker.shed(shed)
-    assert worker.shed(Shed(transport="http/json", trace_ids=set(), records=4))
+    assert worker.shed(SkippedRequest(transport="http/json", trace_ids=set(), records=4))
     worker.start()
     assert worker.flush(PATIENCE_SECONDS)
     counts = worker.counts()
@@ -458,7 +458,9 @@ def test_what_is_shed_is_noted_beyond_the_bound_in_one_item_for_each_transport_a
 def test_notes_of_what_is_shed_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otel_toolcall_eval.engine.work_queue.MAX_SHED_TRACES", 2)
     queue = WorkQueue(1)
-    notes = [Shed(transport=transport, trace_ids={bytes([number])}) for number, transport in enumerate(("grpc", "http/json", "grpc"))]
+    notes = [
+        SkippedRequest(transport=transport, trace_ids={bytes([number])}) for number, transport in enumerate(("grpc", "http/json", "grpc"))
+    ]
     assert [queue.put_shed(note) for note in notes] == [True, True, False]
     assert list(queue.take(lambda: 0.0).items) == notes[:2]
     assert queue.put_shed(notes[2])

@@ -11,7 +11,7 @@ from otel_toolcall_eval.evaluators.args import ArgsEvaluator, ArgsJustification
 from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation, Matching
 from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome, Score
 from otel_toolcall_eval.model.tool_call import CallLog, Content, ContentState, Payload, ToolCall
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 from tests.evaluators.calls import ABSENT, NO_ARGUMENTS, REDACTED, UNPARSED, call, cut, full, log, said
 
 if TYPE_CHECKING:
@@ -196,19 +196,23 @@ def test_arguments_are_compared(criteria: ArgsCriteria, calls: list[ToolCall], v
 @pytest.mark.parametrize(
     ("criteria", "content", "bounds", "doubts"),
     [
-        pytest.param(expect({"a": 1}), ABSENT, (0.0, 1.0), (Doubt.CONTENT_NOT_CAPTURED,), id="absent"),
-        pytest.param(expect({"a": 1}), REDACTED, (0.0, 1.0), (Doubt.VALUE_REDACTED,), id="redacted"),
-        pytest.param(expect({"a": 1}), cut({"a": 1}), (0.0, 1.0), (Doubt.VALUE_TRUNCATED,), id="cut-behind-what-is-expected"),
+        pytest.param(expect({"a": 1}), ABSENT, (0.0, 1.0), (IncompletenessReason.CONTENT_NOT_CAPTURED,), id="absent"),
+        pytest.param(expect({"a": 1}), REDACTED, (0.0, 1.0), (IncompletenessReason.VALUE_REDACTED,), id="redacted"),
+        pytest.param(
+            expect({"a": 1}), cut({"a": 1}), (0.0, 1.0), (IncompletenessReason.VALUE_TRUNCATED,), id="cut-behind-what-is-expected"
+        ),
         pytest.param(expect({"a": 1}), cut({"a": 2}), (0.0, 0.0), (), id="cut-behind-another-value"),
         pytest.param(expect({"a": 1}), cut({"b": 1}), (0.0, 0.0), (), id="cut-behind-another-key"),
-        pytest.param(expect({"a": 1}, subset=True), cut({"b": 1}), (0.0, 1.0), (Doubt.VALUE_TRUNCATED,), id="subset-may-come-later"),
+        pytest.param(
+            expect({"a": 1}, subset=True), cut({"b": 1}), (0.0, 1.0), (IncompletenessReason.VALUE_TRUNCATED,), id="subset-may-come-later"
+        ),
         pytest.param(expect({"a": 1}, subset=True), cut({"a": 1}), (1.0, 1.0), (), id="subset-is-there"),
         pytest.param(expect({"a": 1}, subset=True), cut({"a": 2}), (0.0, 0.0), (), id="subset-has-another-value"),
         pytest.param(expect({"a": 1}, {"a": 2}, strict=True), ABSENT, (0.0, 0.0), (), id="strict-fails-either-way"),
     ],
 )
 def test_hidden_arguments_leave_open_what_they_could_change(
-    criteria: ArgsCriteria, content: Content, bounds: tuple[float, float], doubts: tuple[Doubt, ...]
+    criteria: ArgsCriteria, content: Content, bounds: tuple[float, float], doubts: tuple[IncompletenessReason, ...]
 ) -> None:
     score = evaluate(criteria, log(call("f", content)))
     assert (score.lowest, score.highest) == bounds
@@ -217,7 +221,7 @@ def test_hidden_arguments_leave_open_what_they_could_change(
 
 def test_doubts_are_those_of_the_calls_that_matter() -> None:
     calls = log(call("f", cut({"a": 2})), call("f", ABSENT), call("g", REDACTED))
-    assert evaluate(expect({"a": 1}), calls).doubts == (Doubt.CONTENT_NOT_CAPTURED,)
+    assert evaluate(expect({"a": 1}), calls).doubts == (IncompletenessReason.CONTENT_NOT_CAPTURED,)
 
 
 def test_payloads_that_nobody_asks_for_are_never_decoded() -> None:

@@ -12,7 +12,7 @@ from otel_toolcall_eval.evaluators import clocks
 from otel_toolcall_eval.evaluators.order import OrderEvaluator
 from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel
 from otel_toolcall_eval.model.tool_call import CallLog, Content, ContentState, Payload, ToolCall
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 
 NOTHING = Payload.of(Content(state=ContentState.FULL, value={}, nothing=True))
 
@@ -58,7 +58,7 @@ def test_bounds_hold_for_every_order(short: bool, data: st.DataObject) -> None: 
             patch.setattr(clocks, "MAX_STEPS", 0)
         score = evaluator.evaluate(criteria, CallLog(calls=calls, clocks=tuple(numbers)))
     assert score.lowest <= score.value <= score.highest
-    assert (score.lowest != score.highest) is (Doubt.CLOCK_SKEW in score.doubts)
+    assert (score.lowest != score.highest) is (IncompletenessReason.CLOCK_SKEW in score.doubts)
     for order in permutations(range(number)):
         if allowed(order, numbers, inside):
             value = evaluator.evaluate(criteria, CallLog(calls=tuple(calls[position] for position in order))).value
@@ -69,7 +69,7 @@ def test_missing_calls_widen_what_clocks_leave_open() -> None:
     calls = (call(0, "a"), call(1, "b"))
     log = CallLog(calls=calls, clocks=(0, 1), open_ended=True)
     strict = OrderEvaluator().evaluate(OrderCriteria(expected=("b", "x", "a"), strict=True), log)
-    assert (strict.lowest, strict.highest, strict.doubts) == (0.0, 1.0, (Doubt.CLOCK_SKEW,))
+    assert (strict.lowest, strict.highest, strict.doubts) == (0.0, 1.0, (IncompletenessReason.CLOCK_SKEW,))
     loose = OrderEvaluator().evaluate(OrderCriteria(expected=("a", "b")), log)
     assert (loose.lowest, loose.highest) == (0.5, 1.0)
 

@@ -11,7 +11,7 @@ from otel_toolcall_eval.evaluators.output import OutputEvaluator, OutputJustific
 from otel_toolcall_eval.model.criteria import Matching, OutputCriteria, OutputExpectation
 from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome, Score
 from otel_toolcall_eval.model.tool_call import CallLog, Content, ContentState, Json, ToolCall
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 from tests.evaluators.calls import ABSENT, NO_OUTPUT, REDACTED, call, cut, log, said
 
 TEXTS = [
@@ -120,19 +120,25 @@ def test_outputs_are_matched(criteria: OutputCriteria, contents: list[Content], 
 @pytest.mark.parametrize(
     ("expected", "content", "bounds", "doubts"),
     [
-        pytest.param("x", ABSENT, (0.0, 1.0), (Doubt.CONTENT_NOT_CAPTURED,), id="absent"),
-        pytest.param("x", REDACTED, (0.0, 1.0), (Doubt.VALUE_REDACTED,), id="redacted"),
-        pytest.param("x", cut({"k": 1}), (0.0, 1.0), (Doubt.VALUE_TRUNCATED,), id="content-may-come-later"),
-        pytest.param("x", cut(None), (0.0, 1.0), (Doubt.VALUE_TRUNCATED,), id="nothing-known"),
+        pytest.param("x", ABSENT, (0.0, 1.0), (IncompletenessReason.CONTENT_NOT_CAPTURED,), id="absent"),
+        pytest.param("x", REDACTED, (0.0, 1.0), (IncompletenessReason.VALUE_REDACTED,), id="redacted"),
+        pytest.param("x", cut({"k": 1}), (0.0, 1.0), (IncompletenessReason.VALUE_TRUNCATED,), id="content-may-come-later"),
+        pytest.param("x", cut(None), (0.0, 1.0), (IncompletenessReason.VALUE_TRUNCATED,), id="nothing-known"),
         pytest.param("x", cut({"content": "x"}), (1.0, 1.0), (), id="content-is-there"),
         pytest.param("y", cut({"content": "x"}), (0.0, 0.0), (), id="content-is-another"),
-        pytest.param({"content": "x", "k": 1}, cut({"content": "x"}), (0.0, 1.0), (Doubt.VALUE_TRUNCATED,), id="whole-object-may-follow"),
+        pytest.param(
+            {"content": "x", "k": 1},
+            cut({"content": "x"}),
+            (0.0, 1.0),
+            (IncompletenessReason.VALUE_TRUNCATED,),
+            id="whole-object-may-follow",
+        ),
         pytest.param({"content": "x", "k": 1}, cut({"content": "y"}), (0.0, 0.0), (), id="whole-object-can't-follow"),
         pytest.param("{broken", cut({"content": "y"}), (0.0, 0.0), (), id="what-follows-is-well-formed"),
     ],
 )
 def test_hidden_outputs_leave_open_what_they_could_change(
-    expected: Json, content: Content, bounds: tuple[float, float], doubts: tuple[Doubt, ...]
+    expected: Json, content: Content, bounds: tuple[float, float], doubts: tuple[IncompletenessReason, ...]
 ) -> None:
     score = evaluate(expect(expected), log(*made(content)))
     assert (score.lowest, score.highest) == bounds

@@ -18,7 +18,7 @@ from otel_toolcall_eval.model.score import (
     Verdict,
 )
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Extraction, Payload, ToolCall
-from otel_toolcall_eval.model.trace import Doubt, Resource, Span, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Resource, Span, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -86,7 +86,7 @@ def verdict(
     evaluator: str = "ToolCallCountEvaluator",
     criteria: str = "weather",
     given: Score | None = None,
-    doubts: Sequence[Doubt] = (),
+    doubts: Sequence[IncompletenessReason] = (),
     failed: bool = False,
 ) -> Verdict:
     return Verdict(
@@ -103,11 +103,11 @@ def verdict(
     )
 
 
-def inconclusive(*doubts: Doubt, evaluator: str = "ToolCallCountEvaluator", criteria: str = "weather") -> Verdict:
-    return verdict(Label.INCONCLUSIVE, doubts=doubts or (Doubt.ORPHAN,), evaluator=evaluator, criteria=criteria)
+def inconclusive(*doubts: IncompletenessReason, evaluator: str = "ToolCallCountEvaluator", criteria: str = "weather") -> Verdict:
+    return verdict(Label.INCONCLUSIVE, doubts=doubts or (IncompletenessReason.ORPHAN,), evaluator=evaluator, criteria=criteria)
 
 
-def judged_span(
+def evaluated_span(
     *,
     trace_id: bytes = TRACE_ID,
     span_id: bytes = SPAN_ID,
@@ -128,7 +128,7 @@ def judged_span(
     )
 
 
-_UNSET = judged_span()
+_UNSET = evaluated_span()
 
 
 def report(
@@ -136,14 +136,14 @@ def report(
     span: Span | None = _UNSET,
     agent: str | None = "weather_agent",
     trigger: Trigger = Trigger.ROOT_SPAN,
-    doubts: Sequence[Doubt] = (),
+    doubts: Sequence[IncompletenessReason] = (),
     revision: int = 0,
     decided_after_ns: int = 10_000_000_000,
 ) -> TraceReport:
     secret = Payload.of(Content(state=ContentState.FULL, value={"q": CANARY}, text=CANARY))
     return TraceReport(
         trace_id=TRACE_ID if span is None else span.trace_id,
-        judged_span=span,
+        evaluated_span=span,
         agent=agent,
         trigger=trigger,
         completeness=Completeness.PARTIAL if doubts else Completeness.COMPLETE,

@@ -21,7 +21,7 @@ from otel_toolcall_eval.exporters.events.attributes import (
 )
 from otel_toolcall_eval.model.payload.redaction import Redactor
 from otel_toolcall_eval.model.score import Label
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 from tests.exporters.reports import CANARY, BrokenJustification, FakeJustification, inconclusive, report, score, verdict
 
 
@@ -40,7 +40,9 @@ def test_event_of_a_failed_verdict_has_all_its_attributes() -> None:
 
 
 def test_event_of_an_inconclusive_verdict_has_reasons_and_no_score() -> None:
-    attributes = event_attributes(report(trigger=Trigger.EVICTION, revision=2), inconclusive(Doubt.ORPHAN, Doubt.EVICTED))
+    attributes = event_attributes(
+        report(trigger=Trigger.EVICTION, revision=2), inconclusive(IncompletenessReason.ORPHAN, IncompletenessReason.EVICTED)
+    )
     assert "gen_ai.evaluation.score.value" not in attributes
     assert attributes["gen_ai.evaluation.score.label"] == "inconclusive"
     assert attributes["toolcall_eval.completeness"] == "partial"
@@ -209,7 +211,7 @@ def test_no_verdicts_make_no_events() -> None:
 
 
 def test_span_says_what_its_verdicts_have_in_common() -> None:
-    assert span_attributes(report(trigger=Trigger.IDLE_TIMEOUT, doubts=[Doubt.NO_ROOT], revision=1)) == {
+    assert span_attributes(report(trigger=Trigger.IDLE_TIMEOUT, doubts=[IncompletenessReason.NO_ROOT], revision=1)) == {
         "toolcall_eval.revision": 1,
         "toolcall_eval.trigger": "idle_timeout",
         "toolcall_eval.completeness": "partial",

@@ -27,9 +27,9 @@ from otel_toolcall_eval.exporters.events.batch import Batch
 from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents, span_id_of
 from otel_toolcall_eval.exporters.events.events import EventsEmitter
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 from otel_toolcall_eval.otlp.otlp_writing import Envelope
-from tests.exporters.reports import BrokenJustification, FakeJustification, inconclusive, judged_span, report, score, verdict
+from tests.exporters.reports import BrokenJustification, FakeJustification, evaluated_span, inconclusive, report, score, verdict
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ REPORTS = {
     "plain": report(verdict(given=score(0.75))),
     "pass": report(verdict(Label.PASS, given=score(1.0)), verdict(Label.FAIL, criteria="other", given=score(0.0))),
     "inconclusive": report(inconclusive(), verdict(Label.INCONCLUSIVE, failed=True, criteria="third")),
-    "revision": report(verdict(doubts=(Doubt.ORPHAN, Doubt.NO_ROOT)), revision=2),
+    "revision": report(verdict(doubts=(IncompletenessReason.ORPHAN, IncompletenessReason.NO_ROOT)), revision=2),
     "many": report(*(verdict(Label.PASS if number % 2 else Label.FAIL, criteria=f"c{number}") for number in range(40))),
     "conversation": replace(report(verdict()), conversation_id="thread-7"),
     "hostile": report(replace(verdict(criteria="\ud800", evaluator="\udfff" * 300), evaluation_id="f" * 32), agent="\ud83d"),
     "explanation-fails": report(verdict(given=score(justification=BrokenJustification()))),
     "no-span": report(verdict(), span=None),
-    "late-clock": report(verdict(), span=judged_span(end_unix_ns=2**64 - 1)),
+    "late-clock": report(verdict(), span=evaluated_span(end_unix_ns=2**64 - 1)),
 }
 
 
@@ -139,7 +139,7 @@ def test_what_leaves_is_what_the_sdk_would_send(given: TraceReport, values: Expl
     emitted.emitter.emit(given)
     emitted.emitter.shutdown(PATIENCE_SECONDS)
     assert (emitted.logs.logs(), emitted.spans.spans()) == by_the_sdk(given, values)
-    assert (emitted.logs.items, emitted.spans.items) == (len(given.verdicts), int(given.judged_span is not None))
+    assert (emitted.logs.items, emitted.spans.items) == (len(given.verdicts), int(given.evaluated_span is not None))
 
 
 def test_criteria_of_many_names_are_emitted_each_with_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ MET = [tuple(ExpectationOutcome(tool=tool, outcome=Outcome.MATCHED) for tool in 
 TEXTS = {id(outcomes): f"{number} says the same whenever it is met" for number, outcomes in enumerate(MET)}
 
 
-def _judged(label: Label, value: float, criteria: str, outcomes: int, doubts: tuple[Doubt, ...]) -> Verdict:
+def _judged(label: Label, value: float, criteria: str, outcomes: int, doubts: tuple[IncompletenessReason, ...]) -> Verdict:
     is_met = value >= 1.0
     text = TEXTS[id(MET[outcomes])] if is_met else f"{value} of them"
     given = replace(score(value, justification=FakeJustification(line=text)), outcomes=MET[outcomes] if is_met else ())
@@ -262,7 +262,7 @@ JUDGED = st.builds(
     st.sampled_from([1.0, 1.0, 0.5]),
     st.sampled_from(["weather", "other"]),
     st.sampled_from(range(len(MET))),
-    st.sampled_from([(), (), (Doubt.ORPHAN,)]),
+    st.sampled_from([(), (), (IncompletenessReason.ORPHAN,)]),
 )
 SEEN = st.builds(
     lambda verdicts, agent, trigger, revision, conversation: replace(

@@ -19,7 +19,7 @@ from otel_toolcall_eval.exporters.metrics.observing import observe
 from otel_toolcall_eval.exporters.metrics.openmetrics import MetricsPage
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 from otel_toolcall_eval.model.score import Label, Outcome
-from tests.exporters.reports import judged_span, report, score, verdict
+from tests.exporters.reports import evaluated_span, report, score, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,7 +79,7 @@ def emitted(request: pytest.FixtureRequest) -> Iterator[Emitted]:
 def _invented(number: int) -> TraceReport:
     """Return a report in which all that has a name has one of its own; every tenth trace is bound to nothing."""
     resource = {"service.name": f"service-{number}", "service.version": f"version-{number}"}
-    span = judged_span(span_id=(number + 1).to_bytes(8), resource=resource)
+    span = evaluated_span(span_id=(number + 1).to_bytes(8), resource=resource)
     if number % 10 == 0:
         return report(span=span, agent=f"agent-{number}")
     outcomes = [(f"tool-{number}", Outcome.MATCHED), (f"tool-{number}", Outcome.MISSING)]
@@ -147,7 +147,7 @@ def test_what_stands_on_the_page_is_bounded_and_exact_too(emitted: Emitted) -> N
 def test_beyond_the_bound_on_series_the_rest_is_visible_as_one_and_totals_are_exact(emitted: Emitted) -> None:
     traces = 0
     for service in range(101):
-        span = judged_span(resource={"service.name": f"service-{service}"})
+        span = evaluated_span(resource={"service.name": f"service-{service}"})
         for agent in range(101):  # 10,201 pairs
             emitted.emitter.emit(report(verdict(given=score(0.25)), span=span, agent=f"agent-{agent}"))
             traces += 1

@@ -10,12 +10,12 @@ import pytest
 from otel_toolcall_eval.exporters.console import ConsoleEmitter
 from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues
 from otel_toolcall_eval.model.score import Label
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 from tests.exporters.reports import CANARY, TRACE_ID, report, score, verdict
 
 PASSED = verdict(Label.PASS, given=score(1.0))
 FAILED = verdict(Label.FAIL, given=score(0.5))
-UNSURE = verdict(Label.INCONCLUSIVE, given=score(0.5), doubts=[Doubt.ORPHAN])
+UNSURE = verdict(Label.INCONCLUSIVE, given=score(0.5), doubts=[IncompletenessReason.ORPHAN])
 
 
 def lines(

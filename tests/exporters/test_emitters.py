@@ -21,10 +21,10 @@ from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
 from otel_toolcall_eval.exporters.metrics.collection import Collection
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.model.score import Label
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 from otel_toolcall_eval.sidecar.admin.status.condensing import Telling
 from otel_toolcall_eval.sidecar.admin.status.recent import Recent
-from tests.exporters.reports import CANARY, BrokenJustification, inconclusive, judged_span, report, score, verdict
+from tests.exporters.reports import CANARY, BrokenJustification, evaluated_span, inconclusive, report, score, verdict
 from tests.fakes import PlainReader
 from tests.patience import PATIENCE_SECONDS
 
@@ -41,10 +41,10 @@ REPORTS = (
     report(),
     report(verdict(Label.PASS), revision=1),
     report(verdict(), span=None, agent=None),
-    report(inconclusive(Doubt.ORPHAN), doubts=[Doubt.ORPHAN]),
+    report(inconclusive(IncompletenessReason.ORPHAN), doubts=[IncompletenessReason.ORPHAN]),
     report(verdict(Label.INCONCLUSIVE, failed=True)),
     report(verdict(given=score(justification=BrokenJustification()))),
-    report(verdict(evaluator="\ud800", criteria="x" * 100_000), agent="\ud800" * 300, span=judged_span(end_unix_ns=2**70)),
+    report(verdict(evaluator="\ud800", criteria="x" * 100_000), agent="\ud800" * 300, span=evaluated_span(end_unix_ns=2**70)),
     report(*(verdict(criteria=f"criteria-{number}") for number in range(40))),
 )
 

@@ -19,7 +19,7 @@ from opentelemetry.trace import NoOpTracerProvider
 from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues, event_attributes
 from otel_toolcall_eval.exporters.events.events import EventsEmitter
 from otel_toolcall_eval.model.score import Label
-from tests.exporters.reports import CANARY, END_UNIX_NS, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, verdict
+from tests.exporters.reports import CANARY, END_UNIX_NS, SPAN_ID, TRACE_ID, evaluated_span, inconclusive, report, verdict
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ NOW_UNIX_NS = END_UNIX_NS + 10_000_000_000
 class Emitted:
     """An emitter over the real SDK, and what came out."""
 
-    def __init__(self, *, explain_values: ExplainValues = ExplainValues.OFF, judged_span_is_remote: bool = True) -> None:
+    def __init__(self, *, explain_values: ExplainValues = ExplainValues.OFF, evaluated_span_is_remote: bool = True) -> None:
         self._logs = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
         self._spans = InMemorySpanExporter()
         self.logger_provider = LoggerProvider(shutdown_on_exit=False)
@@ -47,7 +47,7 @@ class Emitted:
             self.logger_provider,
             self.tracer_provider,
             explain=Explain(values=explain_values),
-            judged_span_is_remote=judged_span_is_remote,
+            evaluated_span_is_remote=evaluated_span_is_remote,
             clock=lambda: NOW_UNIX_NS,
         )
 
@@ -112,7 +112,7 @@ def test_our_span_never_makes_the_trace_longer(emitted: Emitted) -> None:
     ],
 )
 def test_impossible_times_are_bounded(emitted: Emitted, end_unix_ns: int, expected: int) -> None:
-    emitted.emitter.emit(report(verdict(), span=judged_span(end_unix_ns=end_unix_ns)))
+    emitted.emitter.emit(report(verdict(), span=evaluated_span(end_unix_ns=end_unix_ns)))
     (span,) = emitted.spans
     assert (span.start_time, span.end_time) == (expected, expected)
 
@@ -132,7 +132,7 @@ def test_unbound_trace_makes_no_events(emitted: Emitted) -> None:
 
 
 @pytest.mark.parametrize(
-    "span", [pytest.param(None, id="no-span"), pytest.param(judged_span(trace_id=b"", span_id=b""), id="execution-without-ids")]
+    "span", [pytest.param(None, id="no-span"), pytest.param(evaluated_span(trace_id=b"", span_id=b""), id="execution-without-ids")]
 )
 def test_without_a_judged_span_there_are_log_events_and_no_new_trace(emitted: Emitted, span: object) -> None:
     outer = TracerProvider(shutdown_on_exit=False).get_tracer("application").start_span("unrelated")
@@ -153,7 +153,7 @@ def test_context_of_the_emitting_thread_does_not_matter(emitted: Emitted) -> Non
 
 
 def test_inside_the_agents_process_the_parent_is_local() -> None:
-    emitted = Emitted(judged_span_is_remote=False)
+    emitted = Emitted(evaluated_span_is_remote=False)
     emitted.emitter.emit(report(verdict()))
     parent = emitted.spans[0].parent
     assert parent is not None

@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
-from tests.exporters.reports import SPAN_ID, TRACE_ID, judged_span, report, verdict
+from tests.exporters.reports import SPAN_ID, TRACE_ID, evaluated_span, report, verdict
 
 if TYPE_CHECKING:
     from tests.exporters.sinks import Sink
@@ -34,8 +34,8 @@ def _export(sink: Sink, flags: int) -> None:
         else HttpExporter(endpoint=f"{sink.endpoint}/v1/metrics")
     )
     provider = MeterProvider([PeriodicExportingMetricReader(exporter)], shutdown_on_exit=False)
-    emitter = MetricsEmitter(SdkRecorder(provider), judged_span_is_remote=False)
-    emitter.emit(report(verdict(), span=judged_span(flags=flags)))
+    emitter = MetricsEmitter(SdkRecorder(provider), evaluated_span_is_remote=False)
+    emitter.emit(report(verdict(), span=evaluated_span(flags=flags)))
     provider.shutdown()
 
 

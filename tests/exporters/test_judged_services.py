@@ -11,7 +11,7 @@ from otel_toolcall_eval.exporters.metrics.judged_services import JudgedServices,
 from otel_toolcall_eval.exporters.metrics.observing import observe
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 from otel_toolcall_eval.exporters.vocabulary import Vocabulary
-from tests.exporters.reports import judged_span, report, verdict
+from tests.exporters.reports import evaluated_span, report, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ def emitted() -> Iterator[Emitted]:
 
 def _of(name: Value = "agents", version: Value = None, *, judged: bool = True) -> TraceReport:
     resource = {"service.name": name} | ({} if version is None else {"service.version": version})
-    return report(*([verdict()] if judged else []), span=judged_span(resource=resource))
+    return report(*([verdict()] if judged else []), span=evaluated_span(resource=resource))
 
 
 def _infos(services: JudgedServices) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
 from otel_toolcall_eval.model.trace import Trigger
-from tests.exporters.reports import FakeJustification, inconclusive, judged_span, report, score, verdict
+from tests.exporters.reports import FakeJustification, evaluated_span, inconclusive, report, score, verdict
 from tests.exporters.test_batched_events import Emitted, by_the_sdk
 from tests.exporters.test_metrics import held_by
 from tests.patience import PATIENCE_SECONDS
@@ -50,7 +50,7 @@ TOLD = {
 }
 RECORDED = {
     **{name: TOLD[name] for name in ("trigger", "criteria", "evaluator", "agent", "number")},
-    "service": report(met(), span=judged_span(resource={"service.name": "shop"})),
+    "service": report(met(), span=evaluated_span(resource={"service.name": "shop"})),
     "outcomes": report(met(OTHER)),
     "one is not met": report(met(), inconclusive(criteria="other")),
     "another label": report(verdict(Label.FAIL, given=replace(score(1.0), outcomes=ONE))),
@@ -83,7 +83,7 @@ def test_what_is_kept_of_a_met_report_is_not_recorded_of_another(other: TraceRep
 
 def test_span_without_an_id_gets_no_span_of_ours() -> None:
     emitted = Emitted()
-    emitted.emitter.emit(report(met(), span=judged_span(span_id=bytes(8))))
+    emitted.emitter.emit(report(met(), span=evaluated_span(span_id=bytes(8))))
     emitted.emitter.shutdown(PATIENCE_SECONDS)
     assert emitted.spans.bodies == []
     assert emitted.logs.bodies != []

@@ -18,7 +18,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
+from otel_toolcall_eval.engine.buffer.log_desk import LogCorrelator
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.exporters import names
@@ -32,11 +32,11 @@ from otel_toolcall_eval.exporters.vocabulary import Vocabulary
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 from otel_toolcall_eval.otlp.decoded import DecodedTraces
 from otel_toolcall_eval.sidecar.journal.sqlite_journal import SqliteJournal
 from otel_toolcall_eval.sidecar.journal.store import Sync
-from tests.exporters.reports import CANARY, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, score, verdict
+from tests.exporters.reports import CANARY, SPAN_ID, TRACE_ID, evaluated_span, inconclusive, report, score, verdict
 from tests.fakes import SECOND_NS, PlainReader, span
 from tests.patience import PATIENCE_SECONDS
 
@@ -147,7 +147,7 @@ def test_agent_that_nobody_names_is_left_out(recorded: Recorded) -> None:
 
 
 def test_verdict_is_counted_with_label_trigger_and_completeness(recorded: Recorded) -> None:
-    recorded.emit(report(verdict(), inconclusive(Doubt.ORPHAN, criteria="other"), trigger=Trigger.IDLE_TIMEOUT))
+    recorded.emit(report(verdict(), inconclusive(IncompletenessReason.ORPHAN, criteria="other"), trigger=Trigger.IDLE_TIMEOUT))
     name = ("gen_ai.evaluation.name", "ToolCallCountEvaluator")
     trigger = ("toolcall_eval.trigger", "idle_timeout")
     assert recorded.sums("toolcall_eval.evaluations") == {
@@ -185,11 +185,17 @@ def test_without_a_score_a_verdict_is_only_counted(recorded: Recorded, without_s
 @pytest.mark.parametrize(
     ("given", "reasons"),
     [
-        pytest.param(inconclusive(Doubt.ORPHAN), {"orphan": 1}, id="one-reason"),
-        pytest.param(inconclusive(Doubt.NO_ROOT, Doubt.VALUE_REDACTED), {"no_root": 1, "value_redacted": 1}, id="each-of-several"),
+        pytest.param(inconclusive(IncompletenessReason.ORPHAN), {"orphan": 1}, id="one-reason"),
+        pytest.param(
+            inconclusive(IncompletenessReason.NO_ROOT, IncompletenessReason.VALUE_REDACTED),
+            {"no_root": 1, "value_redacted": 1},
+            id="each-of-several",
+        ),
         pytest.param(verdict(Label.INCONCLUSIVE), {"unknown": 1}, id="none-is-told"),
-        pytest.param(verdict(Label.INCONCLUSIVE, failed=True, doubts=[Doubt.ORPHAN]), {"evaluator_failed": 1}, id="evaluator-failed"),
-        pytest.param(verdict(Label.FAIL, doubts=[Doubt.ORPHAN]), {}, id="doubts-that-did-not-matter"),
+        pytest.param(
+            verdict(Label.INCONCLUSIVE, failed=True, doubts=[IncompletenessReason.ORPHAN]), {"evaluator_failed": 1}, id="evaluator-failed"
+        ),
+        pytest.param(verdict(Label.FAIL, doubts=[IncompletenessReason.ORPHAN]), {}, id="doubts-that-did-not-matter"),
     ],
 )
 def test_inconclusive_verdicts_are_counted_by_reason(recorded: Recorded, given: Verdict, reasons: Mapping[str, int]) -> None:
@@ -284,7 +290,7 @@ def test_revision_that_nothing_is_bound_to_records_nothing(recorded: Recorded) -
 
 def test_memory_of_labels_is_bounded(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otel_toolcall_eval.exporters.metrics.emitter._REMEMBERED_TRACES", 2)
-    spans = [judged_span(span_id=bytes([number] * 8)) for number in (1, 2, 3)]
+    spans = [evaluated_span(span_id=bytes([number] * 8)) for number in (1, 2, 3)]
     recorded.emit(*(report(verdict(), span=span) for span in spans))
     recorded.emit(*(report(verdict(Label.PASS), span=span, revision=1) for span in (spans[2], spans[1], spans[0])))
     assert {
@@ -387,7 +393,7 @@ def test_counts_are_observed_under_their_names_and_of_one_moment(recorded: Recor
 
 
 def test_every_count_of_the_worker_is_known(recorded: Recorded, tmp_path: Path) -> None:
-    logs = LogDesk(LogJoiner(lambda _: ()))
+    logs = LogCorrelator(LogJoiner(lambda _: ()))
     journal = SqliteJournal(tmp_path / "j", Sync.NONE, limits=BufferLimits(), late_window_ns=0, flush=lambda _: True)
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, logs=logs), [], journal=journal)
     worker.refuse("grpc", "queue_full")
@@ -451,12 +457,12 @@ VERDICTS = st.builds(
     st.sampled_from(["weather", "other"]),
     st.sampled_from([1.0, 1.0, 0.5]),
     st.sampled_from(MET),
-    st.sampled_from([(), (), (Doubt.ORPHAN,)]),
+    st.sampled_from([(), (), (IncompletenessReason.ORPHAN,)]),
     st.booleans(),
 )
 REPORTS = st.builds(
     lambda verdicts, service, agent, trigger: report(
-        *verdicts, span=judged_span(resource={"service.name": service} if service else {}), agent=agent, trigger=trigger
+        *verdicts, span=evaluated_span(resource={"service.name": service} if service else {}), agent=agent, trigger=trigger
     ),
     st.lists(VERDICTS, max_size=3),
     st.sampled_from(["", "shop", "x" * 300]),

@@ -27,7 +27,7 @@ from otel_toolcall_eval.exporters.metrics.observing import observe
 from otel_toolcall_eval.exporters.metrics.openmetrics import MetricsPage, prefers_openmetrics
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 from otel_toolcall_eval.model.score import Label
-from tests.exporters.reports import CANARY, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, score, verdict
+from tests.exporters.reports import CANARY, SPAN_ID, TRACE_ID, evaluated_span, inconclusive, report, score, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -103,8 +103,8 @@ def test_exemplar_stays_until_a_newer_one_comes(scraped: Scraped) -> None:
     assert shown() == {"0.8": SPAN_ID.hex()}
     assert scraped.provider.force_flush()  # collects too, and gets the exemplars that a scrape would have got
     assert shown() == {"0.8": SPAN_ID.hex()}
-    emitter.emit(report(verdict(given=score(0.75)), span=judged_span(span_id=b"\x00" * 7 + b"\x02")))
-    emitter.emit(report(verdict(given=score(0.0)), span=judged_span(span_id=b"\x00" * 7 + b"\x03")))
+    emitter.emit(report(verdict(given=score(0.75)), span=evaluated_span(span_id=b"\x00" * 7 + b"\x02")))
+    emitter.emit(report(verdict(given=score(0.0)), span=evaluated_span(span_id=b"\x00" * 7 + b"\x03")))
     assert shown() == {"0.8": "0000000000000002", "0.0": "0000000000000003"}
 
 

@@ -31,7 +31,7 @@ from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallLog, Content, ContentState, Payload, ToolCall
 from otel_toolcall_eval.sidecar.build_telemetry import build_telemetry
-from tests.exporters.reports import CANARY, END_UNIX_NS, SPAN_ID, TRACE_ID, inconclusive, judged_span, report, score, verdict
+from tests.exporters.reports import CANARY, END_UNIX_NS, SPAN_ID, TRACE_ID, evaluated_span, inconclusive, report, score, verdict
 from tests.exporters.sinks import plain
 from tests.patience import PATIENCE_SECONDS, wait_for
 
@@ -49,7 +49,7 @@ REPORTS = (
         inconclusive(criteria="other"),
         verdict(Label.INCONCLUSIVE, failed=True, criteria="third"),
     ),
-    report(span=judged_span(span_id=bytes([7] * 8))),
+    report(span=evaluated_span(span_id=bytes([7] * 8))),
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentState
-from otel_toolcall_eval.model.trace import Doubt, StatusCode
+from otel_toolcall_eval.model.trace import IncompletenessReason, StatusCode
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.extraction.recordings import cases
 from tests.extraction.spans import agent, chat, executed, make, read, shown
@@ -142,7 +142,7 @@ def test_24_a_producer_without_tool_spans_is_named_with_the_cure() -> None:
         [make(scope="opentelemetry.instrumentation.crewai", attributes={"traceloop.span.kind": "agent"})]
     )
     assert extraction.calls == ()
-    assert extraction.doubts == (Doubt.NO_TOOL_SPANS,)
+    assert extraction.doubts == (IncompletenessReason.NO_TOOL_SPANS,)
     assert "CrewAI" in extraction.hints[0]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentState
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.extraction.spans import agent, chat, executed, make, number_of, read, shown
 
@@ -206,7 +206,7 @@ def test_structured_messages_are_read_like_text() -> None:
 
 def test_requests_alone_are_a_doubt_and_a_hint() -> None:
     extraction = default_extractor().extract([chat(1, asked=_asked(F1))])
-    assert extraction.doubts == (Doubt.NO_TOOL_SPANS,)
+    assert extraction.doubts == (IncompletenessReason.NO_TOOL_SPANS,)
     assert "instrument the agent framework" in extraction.hints[0]
 
 

@@ -272,14 +272,14 @@ def test_application_goes_on_while_the_judging_thread_is_stuck(*, wrapping: bool
     # FAULTS C12: hooks waited for a network that did not answer
     stuck, go_on, exported = threading.Event(), threading.Event(), InMemorySpanExporter()
 
-    class Waiting(InMemoryLogRecordExporter):
+    class OpenTracesSnapshot(InMemoryLogRecordExporter):
         def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
             stuck.set()
             assert go_on.wait(PATIENCE_SECONDS)
             return super().export(batch)
 
     logs, provider = LoggerProvider(shutdown_on_exit=False), TracerProvider(shutdown_on_exit=False)
-    logs.add_log_record_processor(SimpleLogRecordProcessor(Waiting()))  # type: ignore[no-untyped-call]
+    logs.add_log_record_processor(SimpleLogRecordProcessor(OpenTracesSnapshot()))  # type: ignore[no-untyped-call]
     file, exporting = tmp_path / "settings.yaml", SimpleSpanProcessor(exported)
     file.write_text("completion: {root_budget: 10ms}", encoding="utf-8")
     following = exporting if wrapping else None

@@ -27,7 +27,7 @@ from otel_toolcall_eval.inprocess.root_keeper import RootKeeper
 from otel_toolcall_eval.inprocess.sdk_spans import MAX_SHARED, SpanConverter
 from otel_toolcall_eval.inprocess.span_processor import LOOK_SECONDS, SpanSource
 from otel_toolcall_eval.inprocess.watching import WatchedTraces
-from otel_toolcall_eval.model.bound import Bound
+from otel_toolcall_eval.model.bound import BoundCriteria
 from otel_toolcall_eval.model.trace import Projection, Span
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ListSink:
         assert self.source
         count = self.source.mark()
         self.taken.extend(self.source.take(count))
-        self.source.turn_is_over()
+        self.source.on_batch_done()
         return count
 
     @property
@@ -85,7 +85,7 @@ class ListSink:
         return [number for request in self.requests for number in (request.open_spans or {}).values()]
 
     @property
-    def bound(self) -> list[tuple[bytes, Bound]]:
+    def bound(self) -> list[tuple[bytes, BoundCriteria]]:
         """Return the bindings that came."""
         self.turn()
         return [(item.trace_id, item.bound) for item in self.taken if isinstance(item, BindRequest)]
@@ -351,10 +351,10 @@ def test_bindings_take_no_memory_after_shutdown_and_only_so_much_before(
 ) -> None:
     monkeypatch.setattr(span_processor, "MAX_NEWS", 5)
     for number in range(7):
-        source.bind(number.to_bytes(16, "big"), Bound(names=("a",)))
+        source.bind(number.to_bytes(16, "big"), BoundCriteria(names=("a",)))
     assert (len(sink.bound), source.dropped, sink.refused) == (5, 2, ["overloaded"] * 2)
     source.shutdown()
-    source.bind(bytes(16), Bound(names=("a",)))
+    source.bind(bytes(16), BoundCriteria(names=("a",)))
     with expect_tool_calls("a") as expectation:
         tracer.start_span("root")
     assert (sink.turn(), source.dropped, sink.refused[-1]) == (0, 3, "shutdown")
@@ -449,7 +449,7 @@ def test_baggage_names_the_criteria_of_a_trace_once(sink: ListSink, tracer: Trac
     context = set_baggage("criteria", named)
     with tracer.start_as_current_span("root", context=context) as root:
         tracer.start_span("child", context=set_baggage("criteria", named, set_span_in_context(root))).end()
-    assert sink.bound == [(root.get_span_context().trace_id.to_bytes(16, "big"), Bound(names=tuple(names)))]
+    assert sink.bound == [(root.get_span_context().trace_id.to_bytes(16, "big"), BoundCriteria(names=tuple(names)))]
 
 
 def test_child_process_leaves_the_traces_of_its_parent_alone(sink: ListSink, source: SpanSource, tracer: Tracer) -> None:
@@ -491,7 +491,7 @@ def test_held_root_of_which_the_judging_thread_has_the_start_alone_stays_held(si
     assert keeper.hold(ended)
     source.on_end(ended)
     list(source.take(count))
-    source.turn_is_over()
+    source.on_batch_done()
     assert passed_on == []
     sink.turn()
     assert passed_on == [ended]

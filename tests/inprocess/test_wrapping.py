@@ -415,7 +415,7 @@ def test_roots_can_be_held_while_others_are_let_go(act: str) -> None:
         held.taken = True
         keeper._held = Growing(keeper._held | {(number, number): held})  # noqa: SLF001
     actions: dict[str, Callable[[], object]] = {
-        "turn_is_over": keeper.turn_is_over,
+        "turn_is_over": keeper.on_batch_done,
         "flush": keeper.flush,
         "hold": lambda: keeper.hold(spans[2]),
     }

@@ -17,7 +17,7 @@ from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.exporters.metrics.openmetrics import OPENMETRICS, MetricsPage
 from otel_toolcall_eval.model import trace as model
 from otel_toolcall_eval.model.score import Label
-from tests.exporters.reports import judged_span, report, score, verdict
+from tests.exporters.reports import evaluated_span, report, score, verdict
 from tests.prometheus.world import BEGIN, COUNTED, END, LATER_SIDECAR, RUNS, SCRAPE, trace_id
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def report_of(run: Run, number: int, *, revised: Label | None = None) -> TraceRe
     service = model.Resource(attributes={"service.name": run.service, "service.version": run.version})
     return report(
         *verdicts,
-        span=replace(judged_span(trace_id=trace_id(number), span_id=number.to_bytes(8)), resource=service),
+        span=replace(evaluated_span(trace_id=trace_id(number), span_id=number.to_bytes(8)), resource=service),
         agent=run.agent,
         trigger=run.trigger,
         doubts=run.doubts,

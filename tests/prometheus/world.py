@@ -10,7 +10,7 @@ from hashlib import sha256
 from random import Random
 
 from otel_toolcall_eval.model.score import Label, Outcome
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 
 HOUR = 3600
 SCRAPE = 30
@@ -43,7 +43,7 @@ class Judged:
     evaluator: str
     label: Label
     outcomes: tuple[tuple[str, Outcome], ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[IncompletenessReason, ...] = ()
 
     @property
     def score(self) -> float:
@@ -60,7 +60,7 @@ class Run:
     agent: str | None
     verdicts: tuple[Judged, ...]
     trigger: Trigger
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[IncompletenessReason, ...]
     waited: float
     revised: Label | None = None
     late_by: float | None = None
@@ -127,7 +127,13 @@ AGENTS = (
 def _verdict(draw: Random, check: tuple[str, str, tuple[str, ...]], meets: float) -> Judged:
     criteria, evaluator, tools = check
     if draw.random() < 0.06:
-        doubts = draw.choice([(Doubt.CONTENT_NOT_CAPTURED,), (Doubt.VALUE_REDACTED,), (Doubt.ORPHAN, Doubt.NO_ROOT)])
+        doubts = draw.choice(
+            [
+                (IncompletenessReason.CONTENT_NOT_CAPTURED,),
+                (IncompletenessReason.VALUE_REDACTED,),
+                (IncompletenessReason.ORPHAN, IncompletenessReason.NO_ROOT),
+            ]
+        )
         return Judged(criteria=criteria, evaluator=evaluator, label=Label.INCONCLUSIVE, doubts=doubts)
     outcomes = tuple((tool, Outcome.MATCHED if draw.random() < meets else draw.choice(MISMATCHES[evaluator])) for tool in tools)
     passed = all(outcome is Outcome.MATCHED for _, outcome in outcomes)
@@ -155,7 +161,7 @@ def _runs() -> tuple[Run, ...]:
                     agent=agent.name,
                     verdicts=verdicts,
                     trigger=Trigger.ROOT_SPAN if whole else Trigger.IDLE_TIMEOUT,
-                    doubts=() if whole else (Doubt.NO_ROOT,),
+                    doubts=() if whole else (IncompletenessReason.NO_ROOT,),
                     waited=round(draw.uniform(10, 14), 3) if whole else 300.0,
                     revised=revised,
                     late_by=None if revised is None else round(draw.uniform(1, 90), 3),

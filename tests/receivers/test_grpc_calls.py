@@ -122,7 +122,7 @@ def test_a_call_without_a_message_is_refused() -> None:
     assert "send exactly one" in str(refused.value.details())
 
 
-class Waiting(Intake):
+class OpenTracesSnapshot(Intake):
     """Takes nothing in before it is told."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Waiting(Intake):
 
 
 def test_more_bytes_at_a_time_than_allowed_are_refused_until_the_others_are_done() -> None:
-    intake = Waiting()
+    intake = OpenTracesSnapshot()
     with running(grpc_receiver(intake, max_pending_bytes=len(BODY) + 5)) as port:
         first = threading.Thread(target=call, args=(port, BODY))
         first.start()

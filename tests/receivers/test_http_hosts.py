@@ -14,7 +14,7 @@ from otel_toolcall_eval.receivers.sink import reason_of
 from tests.otlp.otlp_requests import numbered, request_of
 from tests.patience import PATIENCE_SECONDS
 from tests.receivers.receivers import JSON, PROTOBUF, Intake, ask, http_receiver, post, running
-from tests.sidecar.test_control import TRACE, Bound, listening, put
+from tests.sidecar.test_control import TRACE, BoundCriteria, listening, put
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,7 +157,7 @@ def test_the_address_that_a_connection_was_made_to_is_a_name() -> None:
 
 
 def test_the_control_listener_binds_nothing_for_a_page() -> None:
-    bound = Bound()
+    bound = BoundCriteria()
     with listening(bound) as port:
         assert put(port, ["weather"], Host=EVIL).status == 421
         assert (bound.bound, bound.refusals) == ([], [("control", "unknown_host")])

@@ -296,7 +296,7 @@ def test_what_is_not_ready_is_named(pages: int) -> None:
 
 
 def test_health_is_answered_while_a_large_body_is_decoded() -> None:
-    class Waiting(Intake):
+    class OpenTracesSnapshot(Intake):
         inside = threading.Event()
         go_on = threading.Event()
 
@@ -305,7 +305,7 @@ def test_health_is_answered_while_a_large_body_is_decoded() -> None:
             assert self.go_on.wait(PATIENCE_SECONDS)
             super().offer(decoded, transport=transport)  # type: ignore[arg-type]
 
-    intake = Waiting()
+    intake = OpenTracesSnapshot()
     body = to_json(request_of(*(numbered(number) for number in range(1, 2000))))
     with running(http_receiver(intake, pages=PAGES)) as port:
         sender = threading.Thread(target=post, args=(port, body, JSON))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.engine.work_items import Receipt
+from otel_toolcall_eval.engine.work_items import PendingResponse
 from otel_toolcall_eval.model.errors import DecodeError, ForwardQueueFullError, OverloadedError
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.otlp.replies import Encoding, Signal
@@ -19,7 +19,7 @@ from tests.otlp.test_transcoding import everything_in_logs, everything_in_metric
 from tests.receivers.receivers import Intake
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.engine.buffer.shed import Shed
+    from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
 
@@ -64,22 +64,22 @@ class Sink:
     taken: list[object] = field(default_factory=list)
     shed_requests: list[str] = field(default_factory=list)
 
-    def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt | None:
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> PendingResponse | None:
         return self._take(decoded, transport)
 
-    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt | None:
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> PendingResponse | None:
         return self._take(decoded, transport)
 
-    def shed(self, shed: Shed) -> bool:
+    def shed(self, shed: SkippedRequest) -> bool:
         what = f"{shed.records} records" if shed.records else f"{shed.spans} spans"
         self.shed_requests.append(f"{what} by {shed.transport}")
         return self.sheds
 
-    def _take(self, decoded: object, _transport: str) -> Receipt | None:
+    def _take(self, decoded: object, _transport: str) -> PendingResponse | None:
         if self.failure is not None:
             raise self.failure
         self.taken.append(decoded)
-        return None if self.promise is None else Receipt(done=self.promise)
+        return None if self.promise is None else PendingResponse(done=self.promise)
 
 
 def intake(sink: Sink, forward: Forwarding | None) -> OtlpIntake:

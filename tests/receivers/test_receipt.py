@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.engine.work_items import Receipt
+from otel_toolcall_eval.engine.work_items import PendingResponse
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.receivers import receipt
 from otel_toolcall_eval.receivers.grpc import receiver as otlp_grpc
@@ -35,8 +35,8 @@ PAUSE_SECONDS = 0.2
 class Behind:
     """A sink that is behind with judging."""
 
-    def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt:  # noqa: ARG002 - the protocol's signature
-        return Receipt(seconds=PAUSE_SECONDS)
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> PendingResponse:  # noqa: ARG002 - the protocol's signature
+        return PendingResponse(seconds=PAUSE_SECONDS)
 
 
 @dataclass
@@ -47,13 +47,13 @@ class Writing:
     waiting: list[Future[None]] = field(default_factory=list)
     refusals: list[tuple[str, str]] = field(default_factory=list)
 
-    def offer(self, decoded: DecodedTraces, *, transport: str) -> Receipt:  # noqa: ARG002 - the protocol's signature
+    def offer(self, decoded: DecodedTraces, *, transport: str) -> PendingResponse:  # noqa: ARG002 - the protocol's signature
         self.waiting.append(Future())
-        return Receipt(done=self.waiting[-1], seconds=self.seconds)
+        return PendingResponse(done=self.waiting[-1], seconds=self.seconds)
 
-    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> Receipt:  # noqa: ARG002 - the protocol's signature
+    def offer_logs(self, decoded: DecodedLogs, *, transport: str) -> PendingResponse:  # noqa: ARG002 - the protocol's signature
         self.waiting.append(Future())
-        return Receipt(done=self.waiting[-1])
+        return PendingResponse(done=self.waiting[-1])
 
     def refused(self, transport: str, reason: str) -> None:
         self.refusals.append((transport, reason))
@@ -134,7 +134,7 @@ def test_calls_that_are_held_back_leave_room_for_others() -> None:
     receiver = GrpcReceiver(intake=OtlpIntake(sink=Behind(), projection=lambda: KEEP), refused=Writing().refused, port=0, max_calls=4)
     answers: list[Called | Reply] = []
 
-    def rest(receipt: Receipt, _transport: str) -> None:
+    def rest(receipt: PendingResponse, _transport: str) -> None:
         if receipt.seconds:
             resting.acquire()
 

@@ -110,7 +110,7 @@ def test_a_port_can_be_taken_again_at_once(make: Callable[..., Receiver]) -> Non
 
 @BOTH
 def test_a_request_under_way_at_the_stop_is_finished(make: Callable[..., Receiver]) -> None:
-    class Waiting(Intake):
+    class OpenTracesSnapshot(Intake):
         inside = threading.Event()
         go_on = threading.Event()
 
@@ -119,7 +119,7 @@ def test_a_request_under_way_at_the_stop_is_finished(make: Callable[..., Receive
             assert self.go_on.wait(PATIENCE_SECONDS)
             super().offer(decoded, transport=transport)  # type: ignore[arg-type]
 
-    intake = Waiting()
+    intake = OpenTracesSnapshot()
     receiver = make(intake)
     receiver.start()
     port = receiver.port

@@ -11,9 +11,9 @@ import pytest
 from otel_toolcall_eval.model.criteria import (
     ArgsCriteria,
     ArgsExpectation,
+    CallFilter,
     CountCriteria,
     CountExpectation,
-    Include,
     Matching,
     Operator,
     OrderCriteria,
@@ -128,12 +128,12 @@ def test_a_check_has_what_the_configuration_says() -> None:
         COUNT,
     )
     assert (check.evaluator, check.evaluator_id, check.pass_threshold) == ("Mine", "tool-call-count", 0.5)
-    assert check.include == Include(kinds=frozenset({CallKind.MCP}), phases=frozenset({CallPhase.EXECUTED, CallPhase.REQUESTED}))
+    assert check.include == CallFilter(kinds=frozenset({CallKind.MCP}), phases=frozenset({CallPhase.EXECUTED, CallPhase.REQUESTED}))
 
 
 def test_a_check_without_configuration_has_the_class_name_and_needs_a_full_score() -> None:
     check = build_check("tool-call-count", None, COUNT)
-    assert (check.evaluator, check.pass_threshold, check.include) == ("ToolCallCountEvaluator", 1.0, Include())
+    assert (check.evaluator, check.pass_threshold, check.include) == ("ToolCallCountEvaluator", 1.0, CallFilter())
 
 
 @pytest.mark.parametrize("criteria", [pytest.param(None, id="none"), pytest.param({}, id="empty")])

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, Operator, Reach, Selector
+from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, Operator, Selector, SelectorScope
 from otel_toolcall_eval.model.errors import CriteriaError
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, load_criteria
 from tests.settings.loading import complaints, eval_set, evaluator, item, load, only_set, shown, warnings, write
@@ -78,7 +78,7 @@ def test_the_samples_form_is_read_unchanged(tmp_path: Path) -> None:
     found = only_set(loaded)
     assert loaded.warnings == ()
     assert (found.name, found.aliases) == ("tokyo_forecast", ("Tokyo Weather Forecast",))
-    assert found.selector == Selector(reach=Reach.MATCHED, inputs={"city": "Tokyo"})
+    assert found.selector == Selector(reach=SelectorScope.MATCHED, inputs={"city": "Tokyo"})
     assert [(check.evaluator, check.evaluator_id) for check in found.checks] == [
         ("ToolCallCountEvaluator", "tool-call-count"),
         ("ToolCallOrderEvaluator", "tool-call-order"),
@@ -92,7 +92,7 @@ def test_our_form_is_read(tmp_path: Path) -> None:
     loaded = load(tmp_path, {"tokyo.yaml": OURS})
     found = only_set(loaded)
     assert loaded.warnings == ()
-    assert found.selector == Selector(reach=Reach.MATCHED, services=frozenset({"weather"}))
+    assert found.selector == Selector(reach=SelectorScope.MATCHED, services=frozenset({"weather"}))
     assert [(check.evaluator, check.pass_threshold) for check in found.checks] == [("lenient", 0.5), ("ToolCallCountEvaluator", 1.0)]
 
 
@@ -115,15 +115,15 @@ def test_one_structure_in_two_spellings_and_two_formats_is_the_same(tmp_path: Pa
 @pytest.mark.parametrize(
     ("files", "reach"),
     [
-        pytest.param({"a.json": eval_set(item())}, Reach.FALLBACK, id="in-the-sample's-form"),
-        pytest.param({"a.json": eval_set(item(), evaluators=[])}, Reach.UNNAMED, id="in-ours"),
-        pytest.param({"a.yaml": json.dumps(eval_set(item()))}, Reach.UNNAMED, id="in-yaml"),
-        pytest.param({"a.json": eval_set(item(inputs={}))}, Reach.FALLBACK, id="with-empty-inputs"),
-        pytest.param({"a.json": eval_set(item(match="all"))}, Reach.EVERY, id="all"),
-        pytest.param({"a.json": eval_set(item(match="named"))}, Reach.NAMED, id="named"),
+        pytest.param({"a.json": eval_set(item())}, SelectorScope.FALLBACK, id="in-the-sample's-form"),
+        pytest.param({"a.json": eval_set(item(), evaluators=[])}, SelectorScope.UNNAMED, id="in-ours"),
+        pytest.param({"a.yaml": json.dumps(eval_set(item()))}, SelectorScope.UNNAMED, id="in-yaml"),
+        pytest.param({"a.json": eval_set(item(inputs={}))}, SelectorScope.FALLBACK, id="with-empty-inputs"),
+        pytest.param({"a.json": eval_set(item(match="all"))}, SelectorScope.EVERY, id="all"),
+        pytest.param({"a.json": eval_set(item(match="named"))}, SelectorScope.NAMED, id="named"),
     ],
 )
-def test_an_item_without_conditions_reaches_as_far_as_its_form_says(tmp_path: Path, files: dict[str, object], reach: Reach) -> None:
+def test_an_item_without_conditions_reaches_as_far_as_its_form_says(tmp_path: Path, files: dict[str, object], reach: SelectorScope) -> None:
     assert only_set(load(tmp_path, files)).selector.reach is reach
 
 
@@ -199,9 +199,10 @@ def test_an_item_without_criteria_of_its_own_has_the_evaluators_default(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("services", "reach"), [pytest.param([], Reach.FALLBACK, id="for-all"), pytest.param(["a"], Reach.UNNAMED, id="for-a-service")]
+    ("services", "reach"),
+    [pytest.param([], SelectorScope.FALLBACK, id="for-all"), pytest.param(["a"], SelectorScope.UNNAMED, id="for-a-service")],
 )
-def test_default_criteria_are_a_set_of_their_own(tmp_path: Path, services: list[str], reach: Reach) -> None:
+def test_default_criteria_are_a_set_of_their_own(tmp_path: Path, services: list[str], reach: SelectorScope) -> None:
     files = {"e.json": evaluator(defaultEvaluationCriteria={"toolCallsCount": {"a": ["=", 1]}})}
     found = only_set(load(tmp_path, files, services=frozenset(services)))
     assert found.name == "my-count"

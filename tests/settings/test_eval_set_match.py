@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from otel_toolcall_eval.model.criteria import Reach, Selector
+from otel_toolcall_eval.model.criteria import Selector, SelectorScope
 from otel_toolcall_eval.settings.diagnostics import Diagnostics
 from otel_toolcall_eval.settings.eval_set_file import selector_of
 from tests.settings.loading import said, top
@@ -17,27 +17,31 @@ NOBODY: frozenset[str] = frozenset()
 def select(match: object, inputs: dict[str, Any] | None = None, services: frozenset[str] = NOBODY) -> tuple[Selector, list[str]]:
     diagnostics = Diagnostics()
     place = top().shown_as("tokyo").at("match")
-    selector = selector_of(match, inputs or {}, place, diagnostics, services=services, unconditional=Reach.UNNAMED)
+    selector = selector_of(match, inputs or {}, place, diagnostics, services=services, unconditional=SelectorScope.UNNAMED)
     return selector, said(diagnostics)
 
 
 @pytest.mark.parametrize(
     ("match", "inputs", "services", "expected"),
     [
-        pytest.param(None, {}, NOBODY, Selector(reach=Reach.UNNAMED), id="nothing"),
-        pytest.param(None, {"city": "Tokyo"}, NOBODY, Selector(reach=Reach.MATCHED, inputs={"city": "Tokyo"}), id="inputs"),
-        pytest.param("all", {}, NOBODY, Selector(reach=Reach.EVERY), id="all"),
-        pytest.param("all", {"city": "Tokyo"}, NOBODY, Selector(reach=Reach.MATCHED, inputs={"city": "Tokyo"}), id="all-with-inputs"),
-        pytest.param("named", {}, NOBODY, Selector(reach=Reach.NAMED), id="named"),
-        pytest.param("named", {"city": "Tokyo"}, NOBODY, Selector(reach=Reach.NAMED), id="named-whatever-the-inputs"),
-        pytest.param({"service": "a"}, {}, NOBODY, Selector(reach=Reach.MATCHED, services=frozenset({"a"})), id="service"),
-        pytest.param({"service": ["a", "b"]}, {}, NOBODY, Selector(reach=Reach.MATCHED, services=frozenset({"a", "b"})), id="services"),
+        pytest.param(None, {}, NOBODY, Selector(reach=SelectorScope.UNNAMED), id="nothing"),
+        pytest.param(None, {"city": "Tokyo"}, NOBODY, Selector(reach=SelectorScope.MATCHED, inputs={"city": "Tokyo"}), id="inputs"),
+        pytest.param("all", {}, NOBODY, Selector(reach=SelectorScope.EVERY), id="all"),
+        pytest.param(
+            "all", {"city": "Tokyo"}, NOBODY, Selector(reach=SelectorScope.MATCHED, inputs={"city": "Tokyo"}), id="all-with-inputs"
+        ),
+        pytest.param("named", {}, NOBODY, Selector(reach=SelectorScope.NAMED), id="named"),
+        pytest.param("named", {"city": "Tokyo"}, NOBODY, Selector(reach=SelectorScope.NAMED), id="named-whatever-the-inputs"),
+        pytest.param({"service": "a"}, {}, NOBODY, Selector(reach=SelectorScope.MATCHED, services=frozenset({"a"})), id="service"),
+        pytest.param(
+            {"service": ["a", "b"]}, {}, NOBODY, Selector(reach=SelectorScope.MATCHED, services=frozenset({"a", "b"})), id="services"
+        ),
         pytest.param(
             {"resource": {"a": 1}, "rootSpanName": "r", "agent_name": "g", "attributes": {"b": [1, {"c": [2]}]}, "inputs": {"d": None}},
             {},
             NOBODY,
             Selector(
-                reach=Reach.MATCHED,
+                reach=SelectorScope.MATCHED,
                 resource={"a": 1},
                 root_span_name="r",
                 agent_name="g",
@@ -47,29 +51,35 @@ def select(match: object, inputs: dict[str, Any] | None = None, services: frozen
             id="every-condition",
         ),
         pytest.param(
-            {"agent_name": "g"}, {"d": 1}, NOBODY, Selector(reach=Reach.MATCHED, agent_name="g", inputs={"d": 1}), id="match-and-inputs"
+            {"agent_name": "g"},
+            {"d": 1},
+            NOBODY,
+            Selector(reach=SelectorScope.MATCHED, agent_name="g", inputs={"d": 1}),
+            id="match-and-inputs",
         ),
         pytest.param(
             {"inputs": {"d": 1, "e": 2}},
             {"d": 1, "f": 3},
             NOBODY,
-            Selector(reach=Reach.MATCHED, inputs={"d": 1, "e": 2, "f": 3}),
+            Selector(reach=SelectorScope.MATCHED, inputs={"d": 1, "e": 2, "f": 3}),
             id="inputs-twice",
         ),
-        pytest.param(None, {}, frozenset({"a"}), Selector(reach=Reach.UNNAMED, services=frozenset({"a"})), id="services-of-the-path"),
-        pytest.param("all", {}, frozenset({"a"}), Selector(reach=Reach.EVERY, services=frozenset({"a"})), id="all-within-the-path"),
+        pytest.param(
+            None, {}, frozenset({"a"}), Selector(reach=SelectorScope.UNNAMED, services=frozenset({"a"})), id="services-of-the-path"
+        ),
+        pytest.param("all", {}, frozenset({"a"}), Selector(reach=SelectorScope.EVERY, services=frozenset({"a"})), id="all-within-the-path"),
         pytest.param(
             {"service": ["a", "b"]},
             {},
             frozenset({"b", "c"}),
-            Selector(reach=Reach.MATCHED, services=frozenset({"b"})),
+            Selector(reach=SelectorScope.MATCHED, services=frozenset({"b"})),
             id="services-of-both",
         ),
         pytest.param(
             {"agent_name": "g"},
             {},
             frozenset({"a"}),
-            Selector(reach=Reach.MATCHED, agent_name="g", services=frozenset({"a"})),
+            Selector(reach=SelectorScope.MATCHED, agent_name="g", services=frozenset({"a"})),
             id="path-and-match",
         ),
     ],

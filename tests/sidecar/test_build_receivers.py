@@ -23,7 +23,7 @@ LARGE = request_of(numbered(1), attributes=[attribute("padding", "x" * (LARGEST 
 ANY_PORT = Listener(address=Address(host="127.0.0.1", port=0))
 
 
-class Waiting(Intake):
+class OpenTracesSnapshot(Intake):
     """Takes nothing in before it is told."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ def test_what_is_pending_over_grpc_is_bounded_by_the_largest_request_that_the_op
     settings = replace(
         DEFAULTS[Deployment.SIDECAR], intake=IntakeSettings(max_request_bytes=LARGEST), listen=Listen(grpc=ANY_PORT, http=ANY_PORT)
     )
-    intake = Waiting()
+    intake = OpenTracesSnapshot()
     built = build_receivers(settings, worker=cast("Worker", Refusing()), intake=otlp(intake), pages={})
 
     with running(built.grpc) as port, ThreadPoolExecutor(4) as senders:

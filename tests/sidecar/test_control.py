@@ -25,7 +25,7 @@ PATH = f"/v1/traces/{TRACE}/criteria"
 
 
 @dataclass
-class Bound:
+class BoundCriteria:
     """Remembers what was bound and refused."""
 
     bound: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Bound:
 
 @contextmanager
 def listening(
-    bound: Bound, *, allowed_hosts: frozenset[str] = frozenset(), tls: ServerTls | None = None, tokens: Tokens | None = None
+    bound: BoundCriteria, *, allowed_hosts: frozenset[str] = frozenset(), tls: ServerTls | None = None, tokens: Tokens | None = None
 ) -> Iterator[int]:
     listener = ControlListener(
         bind=bound.bind, known=lambda: bound.known, refused=bound.refused, allowed_hosts=allowed_hosts, tls=tls, tokens=tokens
@@ -67,7 +67,7 @@ def put(port: int, body: object, path: str = PATH, **headers: str) -> Reply:
 )
 @pytest.mark.parametrize("trace_id", [TRACE, TRACE.upper()])
 def test_criteria_are_bound_to_the_trace(body: object, names: tuple[str, ...], trace_id: str) -> None:
-    bound = Bound()
+    bound = BoundCriteria()
     with listening(bound) as port:
         replies = [put(port, body, f"/v1/traces/{trace_id}/criteria") for _ in range(2)]
     assert [(reply.status, reply.body) for reply in replies] == [(204, b"")] * 2
@@ -76,7 +76,7 @@ def test_criteria_are_bound_to_the_trace(body: object, names: tuple[str, ...], t
 
 
 def test_a_name_that_no_criteria_have_is_named_and_nothing_is_bound_until_it_is_loaded() -> None:
-    bound = Bound()
+    bound = BoundCriteria()
     body = {"criteria": ["weather", "forcast"]}
     with listening(bound) as port:
         reply = put(port, body)
@@ -107,7 +107,7 @@ def test_a_name_that_no_criteria_have_is_named_and_nothing_is_bound_until_it_is_
     ],
 )
 def test_what_is_no_trace_id_is_refused(trace_id: str) -> None:
-    bound = Bound()
+    bound = BoundCriteria()
     with listening(bound) as port:
         reply = put(port, ["weather"], f"/v1/traces/{trace_id}/criteria")
     assert (reply.status, json.loads(reply.body)["code"], bound.bound) == (400, 3, [])
@@ -136,7 +136,7 @@ def test_what_is_no_trace_id_is_refused(trace_id: str) -> None:
     ],
 )
 def test_a_body_that_says_nothing_is_refused_with_the_form_that_would(body: object) -> None:
-    bound = Bound()
+    bound = BoundCriteria()
     with listening(bound) as port:
         reply = put(port, body)
     status = json.loads(reply.body)
@@ -163,7 +163,7 @@ def test_a_body_that_says_nothing_is_refused_with_the_form_that_would(body: obje
     ],
 )
 def test_nothing_else_is_served(method: str, path: str, headers: dict[str, str], status: int) -> None:
-    bound = Bound()
+    bound = BoundCriteria()
     with listening(bound) as port:
         reply = ask(port, method, path, b'["weather"]', **{"Content_Type": JSON, **headers})
     assert (reply.status, bool(bound.bound)) == (status, status == 204)
@@ -172,7 +172,7 @@ def test_nothing_else_is_served(method: str, path: str, headers: dict[str, str],
 
 
 def test_a_body_above_the_limit_is_refused() -> None:
-    bound = Bound()
+    bound = BoundCriteria()
     with listening(bound) as port:
         assert put(port, b'["' + b"x" * MAX_BODY_BYTES + b'"]').status == 413
     assert (bound.bound, bound.refusals) == ([], [("control", "too_large")])
@@ -182,7 +182,7 @@ def test_it_is_protected_as_the_others_are(tmp_path: Path) -> None:
     files = Files(folder=tmp_path)
     files.issue()
     token = "0123456789abcdef"  # noqa: S105 - no secret
-    bound = Bound()
+    bound = BoundCriteria()
     with listening(bound, tls=files.tls(), tokens=files.tokens(token)) as port:
         stranger = Client(trusts=files.ca).ask(port, "PUT", PATH, b'["weather"]', Content_Type=JSON)
         friend = Client(trusts=files.ca, headers=bearer(token)).ask(port, "PUT", PATH, b'["weather"]', Content_Type=JSON)
@@ -191,7 +191,7 @@ def test_it_is_protected_as_the_others_are(tmp_path: Path) -> None:
 
 
 def test_a_failure_inside_is_told_without_what_was_sent(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Bound):
+    class Broken(BoundCriteria):
         def bind(self, trace_id: bytes, names: Sequence[str]) -> None:
             raise ValueError(trace_id, names)
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from otel_toolcall_eval.engine.buffer.span_kinds import NO_CONDITION, RootCondition
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 
 SECOND_NS = 1_000_000_000
 
@@ -107,32 +107,32 @@ def due(progress: Progress, policy: CompletionPolicy) -> tuple[int, Trigger]:
 
 
 _DOUBT_BY_TRIGGER = {
-    Trigger.EVICTION: Doubt.EVICTED,
-    Trigger.MEMORY: Doubt.EVICTED,
-    Trigger.SHUTDOWN: Doubt.SHUTDOWN,
+    Trigger.EVICTION: IncompletenessReason.EVICTED,
+    Trigger.MEMORY: IncompletenessReason.EVICTED,
+    Trigger.SHUTDOWN: IncompletenessReason.SHUTDOWN,
 }
 
 
-def doubts(progress: Progress, trigger: Trigger) -> tuple[Doubt, ...]:
+def doubts(progress: Progress, trigger: Trigger) -> tuple[IncompletenessReason, ...]:
     """Return why spans may be missing from a trace that is judged now; empty if it is complete.
 
     Args:
         progress: how far the trace has come.
         trigger: why it is judged now. A trace that was cut short by shutdown or eviction may lack spans that were under way.
     """
-    found: list[Doubt] = []
+    found: list[IncompletenessReason] = []
     if progress.root_ns is None:
-        found.append(Doubt.NO_ROOT)
+        found.append(IncompletenessReason.NO_ROOT)
     if progress.orphans and not progress.truncated:  # beyond the limit parents are not kept, so every child would look like an orphan
-        found.append(Doubt.ORPHAN)
+        found.append(IncompletenessReason.ORPHAN)
     if progress.open_spans > 0:
-        found.append(Doubt.OPEN_SPANS)
+        found.append(IncompletenessReason.OPEN_SPANS)
     if progress.truncated:
-        found.append(Doubt.SPAN_LIMIT)
+        found.append(IncompletenessReason.SPAN_LIMIT)
     if progress.lost:
-        found.append(Doubt.EVICTED)
+        found.append(IncompletenessReason.EVICTED)
     if progress.damaged:
-        found.append(Doubt.JOURNAL)
+        found.append(IncompletenessReason.JOURNAL)
     if trigger in _DOUBT_BY_TRIGGER and _DOUBT_BY_TRIGGER[trigger] not in found:
         found.append(_DOUBT_BY_TRIGGER[trigger])
     return tuple(found)

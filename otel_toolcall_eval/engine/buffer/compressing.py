@@ -31,7 +31,7 @@ read from, the last ones stay in use."""
 _MEMORY: Final = 5
 
 
-class Expander(Protocol):
+class Decompressor(Protocol):
     """Reads what a packer made short, and is kept as long as that.
 
     Attributes:
@@ -45,14 +45,14 @@ class Expander(Protocol):
         ...
 
 
-class Packer(Protocol):
+class Compressor(Protocol):
     """Makes bytes short. Owned by the buffer's thread.
 
     Attributes:
         expander: reads them again.
     """
 
-    expander: Expander
+    expander: Decompressor
 
     def compress(self, data: bytes) -> bytes:
         """Return bytes in short."""
@@ -80,7 +80,7 @@ class ZlibPacker:
 
     def __init__(self, shown: memoryview | None) -> None:
         """Get ready; ``shown`` is what others look like that it makes short."""
-        self.expander: Expander = ZlibExpander(shown)
+        self.expander: Decompressor = ZlibExpander(shown)
         if shown is None:
             self._begun = zlib.compressobj(LEVEL, zlib.DEFLATED, RAW, _MEMORY)
         else:
@@ -92,20 +92,20 @@ class ZlibPacker:
         return begun.compress(data) + begun.flush()
 
 
-class Compressors:
+class CompressorPool:
     """A packer for each kind of trace. Owned by the buffer."""
 
     __slots__ = ("_known", "_make", "_plain", "_shown", "_uses")
 
-    def __init__(self, make: Callable[[memoryview | None], Packer] = ZlibPacker) -> None:
+    def __init__(self, make: Callable[[memoryview | None], Compressor] = ZlibPacker) -> None:
         """Know no kind; ``make`` returns a packer that was shown one trace, or none."""
         self._make = make
         self._plain = make(None)
-        self._known: dict[str, Packer] = {}
+        self._known: dict[str, Compressor] = {}
         self._shown: list[weakref.ref[memoryview]] = []
         self._uses = 0
 
-    def compress(self, data: bytes, *, kind: str) -> tuple[bytes, Expander]:
+    def compress(self, data: bytes, *, kind: str) -> tuple[bytes, Decompressor]:
         """Return data in short, and what can read it."""
         self._uses += 1
         if self._uses > MAX_USES:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.engine.buffer.decisions import DecisionCache
     from otel_toolcall_eval.engine.buffer.memory import Memory
     from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
-    from otel_toolcall_eval.engine.buffer.settled import SettledTraces
-    from otel_toolcall_eval.engine.buffer.units import Units
+    from otel_toolcall_eval.engine.buffer.settled import DecidedTraces
+    from otel_toolcall_eval.engine.buffer.units import AgentInvocations
     from otel_toolcall_eval.model.trace import Trace
 
 
-class Decider:
+class DecisionMaker:
     """Works on the buffer's own tables. Owned by the buffer."""
 
     def __init__(
@@ -27,10 +27,10 @@ class Decider:
         *,
         open_traces: dict[bytes, OpenTrace],
         deadlines: list[tuple[int, bytes]],
-        settled: SettledTraces,
+        settled: DecidedTraces,
         decided: DecisionCache,
         memory: Memory,
-        units: Units | None,
+        units: AgentInvocations | None,
     ) -> None:
         """Take the tables; ``units`` is None where whole traces are judged."""
         self._open = open_traces
@@ -52,7 +52,7 @@ class Decider:
         elif whole or force or not len(trace):
             self._units.give_up(trace, now_ns=now_ns)
             del self._open[trace.trace_id]
-            self._memory.write_off(trace)
+            self._memory.untrack(trace)
         return traces
 
     def decide_again(self, trace: OpenTrace, units: Collection[bytes], trigger: Trigger, *, now_ns: int) -> list[Trace]:
@@ -68,7 +68,7 @@ class Decider:
         traces = [self.settle(unit, trigger, now_ns=now_ns, again=True) for unit in parts]
         if not len(trace):
             del self._open[trace.trace_id]
-            self._memory.write_off(trace)
+            self._memory.untrack(trace)
         elif trace.pending is not None:
             trace.pending.fresh = True  # the others are to be looked at by the time of this process
         return traces
@@ -95,7 +95,7 @@ class Decider:
     def keep(self, trace: OpenTrace, *, now_ns: int) -> None:
         """Keep a decided trace for late spans."""
         until_ns = self._settled.keep(trace, now_ns=now_ns)
-        self._memory.take_on(trace)
+        self._memory.track(trace)
         heapq.heappush(self._deadlines, (until_ns, trace.key))
 
     def grew(self, trace: OpenTrace, *, now_ns: int) -> None:
@@ -108,11 +108,11 @@ class Decider:
         """Let go of a decided trace, if it is kept."""
         trace = self._settled.forget(key)
         if trace is not None:
-            self._memory.write_off(trace)
+            self._memory.untrack(trace)
             if self._units is not None:
                 self._units.forgotten(trace, now_ns=now_ns)
 
     def _close(self, trace: OpenTrace, trigger: Trigger, now_ns: int, *, again: bool = False) -> Trace:
         del self._open[trace.trace_id]
-        self._memory.write_off(trace)
+        self._memory.untrack(trace)
         return self.settle(trace, trigger, now_ns=now_ns, again=again)

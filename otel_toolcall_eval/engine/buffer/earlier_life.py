@@ -16,9 +16,9 @@ from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from otel_toolcall_eval.engine.buffer.deciding import Decider
+    from otel_toolcall_eval.engine.buffer.deciding import DecisionMaker
     from otel_toolcall_eval.engine.buffer.decisions import DecisionCache
-    from otel_toolcall_eval.engine.buffer.settled import SettledTraces
+    from otel_toolcall_eval.engine.buffer.settled import DecidedTraces
     from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
     from otel_toolcall_eval.model.trace import Span, Trace, Trigger
 
@@ -45,7 +45,7 @@ class Kept:
         decided: it may still be revised; else it is open.
         note: what was attached to it.
         looks: how often it was looked at again.
-        look_due: something came late that calls for another look.
+        reevaluation_due: something came late that calls for another look.
     """
 
     trace_id: bytes
@@ -55,10 +55,10 @@ class Kept:
     decided: bool
     note: object = None
     looks: int = 0
-    look_due: bool = False
+    reevaluation_due: bool = False
 
 
-class EarlierLife:
+class TraceRestorer:
     """Works on the buffer's own tables. Owned by the buffer."""
 
     def __init__(
@@ -66,9 +66,9 @@ class EarlierLife:
         *,
         kinds: SpanKinds,
         open_traces: dict[bytes, OpenTrace],
-        settled: SettledTraces,
+        settled: DecidedTraces,
         decided: DecisionCache,
-        decider: Decider,
+        decider: DecisionMaker,
         by_unit: bool,
     ) -> None:
         """Take the tables; ``by_unit`` says that agent invocations are judged one by one."""
@@ -84,7 +84,7 @@ class EarlierLife:
         """Tell whether anything of a trace is open, or may be revised."""
         return trace_id in self._open or self._settled.find(trace_id) is not None or bool(self._settled.kept_units(trace_id))
 
-    def is_over(self, trace_id: bytes, *, now_ns: int) -> bool:
+    def is_expired(self, trace_id: bytes, *, now_ns: int) -> bool:
         """Tell whether nothing that comes now for this trace can change anything. Where units are judged, new ones may always come."""
         return (
             not self._by_unit
@@ -148,7 +148,7 @@ class EarlierLife:
         trace.revisions = kept.looks
         self._decider.remember(trace, now_ns=now_ns)
         self._decider.keep(trace, now_ns=now_ns)
-        if kept.look_due:
+        if kept.reevaluation_due:
             trace.news = True
             self._decider.grew(trace, now_ns=now_ns)
         return result
@@ -181,5 +181,5 @@ def _kept(trace: OpenTrace) -> Kept:
         decided=trace.decided_ns is not None,
         note=trace.note,
         looks=trace.revisions,
-        look_due=trace.revise_ns is not None,
+        reevaluation_due=trace.revise_ns is not None,
     )

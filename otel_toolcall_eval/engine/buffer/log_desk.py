@@ -34,7 +34,7 @@ class LogJoiner(Protocol):
         ...
 
 
-class LogDesk:
+class LogCorrelator:
     """Log records on their way to spans. Owned by one thread, but for ``counts``.
 
     Attributes:
@@ -68,7 +68,7 @@ class LogDesk:
         by_transport = (("transport", transport),)
         for what, number in (("received", received), ("ignored", received - len(kept))):
             self._taken[what, by_transport] = self._taken.get((what, by_transport), 0) + number
-        self.pass_time(now_ns=now_ns)
+        self.expire(now_ns=now_ns)
         self._store.add(kept, now_ns=now_ns)
         self._count()
 
@@ -80,7 +80,7 @@ class LogDesk:
             self._taken[what, attributes] = self._taken.get((what, attributes), 0) + number
         self._count()
 
-    def pass_time(self, *, now_ns: int) -> None:
+    def expire(self, *, now_ns: int) -> None:
         """Give up what has waited too long."""
         self._now_ns = now_ns
         if len(self._store):
@@ -91,7 +91,7 @@ class LogDesk:
         """Return the spans of a trace with the records that say something of them. Cost: nothing if no record is kept."""
         if self._joiner is None:
             return trace.spans
-        if self._store.has_loose:
+        if self._store.has_uncorrelated:
             self._store.claim(trace.trace_id, self._joiner.call_ids(trace.spans), now_ns=self._now_ns)
         records = self._store.of(trace.trace_id)
         if not records:

@@ -105,7 +105,7 @@ class LogStore:
         return len(self._loose) + sum(len(one.records) - len(one.joined) for one in held)
 
     @property
-    def has_loose(self) -> bool:
+    def has_uncorrelated(self) -> bool:
         """Return True if records without a trace ID wait."""
         return bool(self._loose)
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.compressing import Compressors
+from otel_toolcall_eval.engine.buffer.compressing import CompressorPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_toolcall_eval.engine.buffer.compressing import Packer
+    from otel_toolcall_eval.engine.buffer.compressing import Compressor
     from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
 
 
@@ -70,21 +70,21 @@ class Memory:
         self.size_bytes = 0
         self._limit = warm_limit_bytes
         self._most_bytes = warm_limit_bytes + warm_limit_bytes // 2
-        self._compressors = Compressors()
+        self._compressors = CompressorPool()
         self._young = _Shelf()  # touched of late, so more may come
         self._soon = _Shelf()  # left in peace since, with a root: due within seconds
         self._long = _Shelf()  # decided, or without a root for a while: nobody may look at them for a minute or more
 
-    def pack_by(self, make: Callable[[memoryview | None], Packer]) -> None:
-        """Pack with other packers from now on; see ``Compressors``."""
-        self._compressors = Compressors(make)
+    def pack_by(self, make: Callable[[memoryview | None], Compressor]) -> None:
+        """Pack with other packers from now on; see ``CompressorPool``."""
+        self._compressors = CompressorPool(make)
 
-    def take_on(self, trace: OpenTrace) -> None:
+    def track(self, trace: OpenTrace) -> None:
         """Put a trace on the books."""
         self.size_bytes += trace.size_bytes
         self.touch(trace)
 
-    def write_off(self, trace: OpenTrace) -> None:
+    def untrack(self, trace: OpenTrace) -> None:
         """Take a trace off the books."""
         self.size_bytes -= trace.size_bytes
         self._drop(trace)
@@ -100,7 +100,7 @@ class Memory:
             return
         (self._young if trace.decided_ns is None else self._long).put(trace)
 
-    def chill(self) -> None:
+    def compress_idle(self) -> None:
         """Pack traces until the others are within the bounds. The last one is left alone."""
         young, soon, long = self._young, self._soon, self._long
         while (warm_bytes := young.size_bytes + soon.size_bytes + long.size_bytes) > self._limit:

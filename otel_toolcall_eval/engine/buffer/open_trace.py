@@ -13,7 +13,7 @@ from otel_toolcall_eval.model.trace import Trace, Trigger
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from otel_toolcall_eval.engine.buffer.compressing import Compressors
+    from otel_toolcall_eval.engine.buffer.compressing import CompressorPool
     from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
     from otel_toolcall_eval.engine.buffer.units import PendingAgents
     from otel_toolcall_eval.model.trace import Span
@@ -123,7 +123,7 @@ class OpenTrace:
         """Return the number of spans."""
         return len(self._spans) if self._packed is None else self._packed.number
 
-    def pack(self, compressors: Compressors) -> None:
+    def pack(self, compressors: CompressorPool) -> None:
         """Take less memory until the next span comes; what can't be packed, or would take no less, stays as it is."""
         if self._packed is not None or not self._spans:
             return

@@ -21,7 +21,7 @@ from otel_toolcall_eval.model.trace import STATUS_CODES, Resource, Scope, Span, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from otel_toolcall_eval.engine.buffer.compressing import Compressors
+    from otel_toolcall_eval.engine.buffer.compressing import CompressorPool
     from otel_toolcall_eval.model.trace import Attributes
 
 _KIND_CHARS = 200  # of a service's name, which may be megabytes and is kept
@@ -40,7 +40,7 @@ class PackedSpans:
 
     __slots__ = ("_blob", "_expander", "_shared", "_trace_id", "number", "size_bytes")
 
-    def __init__(self, trace_id: bytes, spans: Mapping[bytes, Span], compressors: Compressors) -> None:
+    def __init__(self, trace_id: bytes, spans: Mapping[bytes, Span], compressors: CompressorPool) -> None:
         """Pack spans, of which there is one at least; raises ValueError if a value is of a type that no decoder makes."""
         places: dict[int, int] = {}
         shared: list[Resource | Scope] = []

@@ -22,7 +22,7 @@ REVISABLE = frozenset({Trigger.ROOT_SPAN, Trigger.IDLE_TIMEOUT, Trigger.TRACE_TI
 """A trace that was evicted or drained was given up on purpose; keeping it would undo that."""
 
 
-class SettledTraces:
+class DecidedTraces:
     """Owned by the buffer, which also adds up what they weigh."""
 
     def __init__(self, policy: CompletionPolicy) -> None:
@@ -104,7 +104,7 @@ class SettledTraces:
         trace.revisions += 1
         return trace.close(Trigger.LATE_SPAN, now_ns=now_ns)
 
-    def is_over(self, trace: OpenTrace, *, now_ns: int) -> bool:
+    def is_expired(self, trace: OpenTrace, *, now_ns: int) -> bool:
         """Tell whether nothing can revise the trace any more."""
         return trace.keep_until_ns <= now_ns and trace.revise_ns is None
 

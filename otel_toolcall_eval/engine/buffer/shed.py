@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, kw_only=True)
-class Shed:
+class SkippedRequest:
     """What was shed of the requests of one transport.
 
     Attributes:
@@ -33,19 +33,19 @@ class Shed:
     records_asked: int = 0
 
     @classmethod
-    def of_spans(cls, spans: Iterable[Span], rejected: Mapping[str, int], *, transport: str, but_scope: str) -> Shed:
+    def of_spans(cls, spans: Iterable[Span], rejected: Mapping[str, int], *, transport: str, but_scope: str) -> SkippedRequest:
         """Return what is noted of spans; those of the scope ``but_scope`` would not have been taken in."""
         ids = [span.trace_id for span in spans if span.scope.name != but_scope]
         return cls(transport=transport, trace_ids=set(ids), spans=len(ids), rejected=Counter(rejected))
 
     @classmethod
-    def of_records(cls, asked: Iterable[LogRecord], *, received: int, transport: str) -> Shed:
+    def of_records(cls, asked: Iterable[LogRecord], *, received: int, transport: str) -> SkippedRequest:
         """Return what is noted of log records."""
         records = tuple(asked)
         ids = {record.trace_id for record in records if record.trace_id is not None}
         return cls(transport=transport, trace_ids=ids, records=received, records_asked=len(records))
 
-    def add(self, other: Shed) -> None:
+    def add(self, other: SkippedRequest) -> None:
         """Add what was shed since."""
         self.trace_ids |= other.trace_ids
         self.spans += other.spans

@@ -12,22 +12,22 @@ import heapq
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit, due
-from otel_toolcall_eval.engine.buffer.deciding import Decider
+from otel_toolcall_eval.engine.buffer.deciding import DecisionMaker
 from otel_toolcall_eval.engine.buffer.decisions import DecisionCache
-from otel_toolcall_eval.engine.buffer.earlier_life import EarlierLife
+from otel_toolcall_eval.engine.buffer.earlier_life import TraceRestorer
 from otel_toolcall_eval.engine.buffer.limits import AddResult, BufferLimits
 from otel_toolcall_eval.engine.buffer.memory import Memory
 from otel_toolcall_eval.engine.buffer.open_trace import Arrival, OpenTrace
-from otel_toolcall_eval.engine.buffer.settled import SettledTraces
+from otel_toolcall_eval.engine.buffer.settled import DecidedTraces
 from otel_toolcall_eval.engine.buffer.span_kinds import EVERY_SPAN_MATTERS, SpanKinds
-from otel_toolcall_eval.engine.buffer.units import Units
-from otel_toolcall_eval.engine.buffer.waiting import Waiting, waiting_of
+from otel_toolcall_eval.engine.buffer.units import AgentInvocations
+from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot, waiting_of
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from otel_toolcall_eval.engine.buffer.compressing import Packer
+    from otel_toolcall_eval.engine.buffer.compressing import Compressor
     from otel_toolcall_eval.model.trace import Span, Trace
 
 __all__ = ["AddResult", "BufferLimits", "TraceBuffer"]
@@ -58,12 +58,12 @@ class TraceBuffer:
         self._open: dict[bytes, OpenTrace] = {}  # by trace ID; insertion order is order of first arrival: the first is the oldest
         self._deadlines: list[tuple[int, bytes]] = []  # with the key of an open or a settled trace
         self._evicted: list[Trace] = []
-        self._settled = SettledTraces(self._policy)
+        self._settled = DecidedTraces(self._policy)
         self._decided = self._cache()
         self._memory = Memory(self._limits.limit_bytes // 4)
-        self._units: Units | None = None
+        self._units: AgentInvocations | None = None
         if self._policy.unit is Unit.AGENT_INVOCATION:
-            self._units = Units(
+            self._units = AgentInvocations(
                 kinds=self._kinds,
                 policy=self._policy,
                 containers=self._open,
@@ -72,7 +72,7 @@ class TraceBuffer:
                 lost=self._cache(),
                 memory=self._memory,
             )
-        self._decider = Decider(
+        self._decider = DecisionMaker(
             open_traces=self._open,
             deadlines=self._deadlines,
             settled=self._settled,
@@ -80,7 +80,7 @@ class TraceBuffer:
             memory=self._memory,
             units=self._units,
         )
-        self.earlier = EarlierLife(
+        self.earlier = TraceRestorer(
             kinds=self._kinds,
             open_traces=self._open,
             settled=self._settled,
@@ -89,8 +89,8 @@ class TraceBuffer:
             by_unit=self._units is not None,
         )
 
-    def pack_by(self, make: Callable[[memoryview | None], Packer]) -> None:
-        """Pack traces that wait by other packers from now on; see ``Compressors``."""
+    def pack_by(self, make: Callable[[memoryview | None], Compressor]) -> None:
+        """Pack traces that wait by other packers from now on; see ``CompressorPool``."""
         self._memory.pack_by(make)
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class TraceBuffer:
         """Give up the chance to revise a decided trace, because nothing judges it."""
         self._decider.forget(key, now_ns=0)
 
-    def look_at(self, trace_id: bytes, *, now_ns: int, after_ns: int = 0) -> None:
+    def reevaluate(self, trace_id: bytes, *, now_ns: int, after_ns: int = 0) -> None:
         """Look at a decided trace once more, ``after_ns`` from now: something else than a span changed what is to be said of it."""
         whole = self._settled.open_to(trace_id, now_ns=now_ns)
         for trace in [*([whole] if whole else []), *self._settled.units_of(trace_id, now_ns=now_ns)]:
@@ -133,7 +133,7 @@ class TraceBuffer:
         """Tell whether a trace is held that was not decided, or not in all of its units."""
         return trace_id in self._open
 
-    def waiting(self, *, now_ns: int, limit: int) -> Waiting:
+    def waiting(self, *, now_ns: int, limit: int) -> OpenTracesSnapshot:
         """Return what is open and what may be revised, the oldest first, at most ``limit`` of each."""
         return waiting_of(self._open, self._settled, self._due, now_ns=now_ns, limit=limit, size_bytes=self.size_bytes)
 
@@ -170,7 +170,7 @@ class TraceBuffer:
 
     def pop_due(self, *, now_ns: int, limit: int | None = None) -> list[Trace]:
         """Return traces that are due, oldest deadline first, after all that were evicted; at ``limit`` traces the rest stays due."""
-        self._memory.chill()  # not at the end: of what is decided now, much is released as soon as it is judged
+        self._memory.compress_idle()  # not at the end: of what is decided now, much is released as soon as it is judged
         traces, self._evicted = self._evicted, []
         while self._deadlines and self._deadlines[0][0] <= now_ns and (limit is None or len(traces) < limit):
             _, key = heapq.heappop(self._deadlines)
@@ -248,7 +248,7 @@ class TraceBuffer:
         if trace is None:
             trace = self._open[span.trace_id] = OpenTrace(span.trace_id, self._kinds, now_ns=now_ns)
             trace.damaged = self.earlier.is_damaged(span.trace_id)
-            self._memory.take_on(trace)
+            self._memory.track(trace)
         return trace, None
 
     def _look_again(self, key: bytes, now_ns: int) -> list[Trace]:
@@ -259,7 +259,7 @@ class TraceBuffer:
         if self._units is not None and trace.unit_span_id is not None:
             trace.outside = self._units.is_outside(trace, self._open.get(trace.trace_id))
         revised = self._settled.look(trace, now_ns=now_ns)
-        if self._settled.is_over(trace, now_ns=now_ns):
+        if self._settled.is_expired(trace, now_ns=now_ns):
             self._decider.forget(key, now_ns=now_ns)
         return [revised] if revised else []
 
@@ -272,7 +272,7 @@ class TraceBuffer:
 
     def _shed(self, now_ns: int, *, evict: bool) -> None:
         """Keep within bounds: first take less room, then give up revisions, then judge the oldest traces on what is there."""
-        self._memory.chill()
+        self._memory.compress_idle()
         if not evict:
             return
         limits = self._limits

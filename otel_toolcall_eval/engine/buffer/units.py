@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
     from otel_toolcall_eval.engine.buffer.decisions import DecisionCache
     from otel_toolcall_eval.engine.buffer.memory import Memory
-    from otel_toolcall_eval.engine.buffer.settled import SettledTraces
+    from otel_toolcall_eval.engine.buffer.settled import DecidedTraces
     from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
     from otel_toolcall_eval.model.trace import Span
 
@@ -50,7 +50,7 @@ class PendingAgents:
         self.retry_ns = 0
 
 
-class Units:
+class AgentInvocations:
     """Parts containers into units. Owned by the buffer."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Units:
         kinds: SpanKinds,
         policy: CompletionPolicy,
         containers: Mapping[bytes, OpenTrace],
-        settled: SettledTraces,
+        settled: DecidedTraces,
         decided: DecisionCache,
         lost: DecisionCache,
         memory: Memory,
@@ -228,7 +228,7 @@ class Units:
             for inner in self._settled.units_of(unit.trace_id, now_ns=unit.last_ns):
                 if inner.above is not None and inner.above in unit.spans:
                     self._settled.forget(inner.key)
-                    self._memory.write_off(inner)
+                    self._memory.untrack(inner)
                     unit.lost |= inner.lost
                     unit.damaged |= inner.damaged
                     waiting.append(inner.spans.values())

@@ -65,7 +65,7 @@ class WaitingTrace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class OpenTracesSnapshot:
     """What waits, with the totals; ``open`` and ``decided`` may hold fewer."""
 
     open_traces: int
@@ -93,10 +93,10 @@ def waiting_of(
     now_ns: int,
     limit: int,
     size_bytes: int,
-) -> Waiting:
+) -> OpenTracesSnapshot:
     """Return the picture; at most ``limit`` traces of each kind."""
     settled = tuple(settled)
-    return Waiting(
+    return OpenTracesSnapshot(
         open_traces=len(open_traces),
         revisable=len(settled),
         size_bytes=size_bytes,

@@ -137,7 +137,7 @@ def event_attributes(report: TraceReport, verdict: Verdict, *, explain: Explain 
 
 def time_of(report: TraceReport) -> int:
     """Return when the judged span ended, which is when its events happen."""
-    ended = 0 if report.judged_span is None else report.judged_span.end_unix_ns
+    ended = 0 if report.evaluated_span is None else report.evaluated_span.end_unix_ns
     return ended if 0 <= ended <= _LATEST_UNIX_NS else min(max(ended, 0), _LATEST_UNIX_NS)
 
 

@@ -126,7 +126,7 @@ class BatchedEvents:
         if report.unbound or not self._batches:
             return
         now_unix_ns = self._clock()
-        judged = report.judged_span
+        judged = report.evaluated_span
         if judged is not None and not any(judged.span_id):
             judged = None
         # Without a judged span, as in executions that were put together by hand, our span would be a new trace of its own.

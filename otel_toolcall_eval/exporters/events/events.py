@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.deadline import Flusher
 from otel_toolcall_eval.exporters.events.attributes import EXPLAIN, Explain, event_attributes, span_attributes, span_events, time_of
-from otel_toolcall_eval.exporters.events.judged_span import context_of, judged_span_context
+from otel_toolcall_eval.exporters.events.evaluated_span import context_of, evaluated_span_context
 from otel_toolcall_eval.exporters.suppression import suppressed_instrumentation
 from otel_toolcall_eval.model.trace import SpanEvent
 
@@ -55,7 +55,7 @@ class EventsEmitter:
         tracer_provider: TracerProvider | None,
         *,
         explain: Explain = EXPLAIN,
-        judged_span_is_remote: bool = True,
+        evaluated_span_is_remote: bool = True,
         roots: JudgedRoots | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -65,19 +65,19 @@ class EventsEmitter:
             logger_provider: for log records; None for none.
             tracer_provider: for the span; None for none.
             explain: what explanations show.
-            judged_span_is_remote: False inside the agent's own process.
+            evaluated_span_is_remote: False inside the agent's own process.
             roots: is offered the span events first; what it does not take goes on a span of ours.
             clock: Unix time in nanoseconds, for the time of the verdicts.
         """
         self._logger: Logger | None = logger_provider.get_logger(names.SCOPE_NAME) if logger_provider else None
         self._tracer: Tracer | None = tracer_provider.get_tracer(names.SCOPE_NAME) if tracer_provider else None
         self._explain = explain
-        self._is_remote = judged_span_is_remote
+        self._is_remote = evaluated_span_is_remote
         self._roots = roots
         self._clock = clock
         # In the agent's process it is the tracer provider that flushes us, and it comes to its exporters next: flushing it from here
         # would go round in a circle.
-        flushed = (logger_provider, tracer_provider) if judged_span_is_remote else (logger_provider,)
+        flushed = (logger_provider, tracer_provider) if evaluated_span_is_remote else (logger_provider,)
         flushes = (getattr(provider, "force_flush", None) for provider in flushed)
         self._flusher = Flusher([flush for flush in flushes if flush])  # the API's own providers have none
 
@@ -89,7 +89,7 @@ class EventsEmitter:
             return
         now_unix_ns = self._clock()
         attributes = [event_attributes(report, verdict, explain=self._explain) for verdict in report.verdicts]
-        judged = judged_span_context(report, is_remote=self._is_remote)
+        judged = evaluated_span_context(report, is_remote=self._is_remote)
         context = context_of(judged)
         with suppressed_instrumentation():
             try:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.settings.endpoint import without_credentials
-from otel_toolcall_eval.settings.reloading_file import Renewed, readable_by_others
+from otel_toolcall_eval.settings.reloading_file import ReloadingValue, readable_by_others
 from otel_toolcall_eval.settings.token_file import tokens_in
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Token:
     def __init__(self, path: Path) -> None:
         """Read it; raises SettingsError if it can't be used."""
         self._where = f"{_TOKEN_FILE}: {path}"
-        self._file: Renewed[str] = Renewed({_TOKEN_FILE: path}, self._read)
+        self._file: ReloadingValue[str] = ReloadingValue({_TOKEN_FILE: path}, self._read)
         self.warnings = readable_by_others(_TOKEN_FILE, path)
 
     @property
@@ -111,7 +111,7 @@ class Tls:
     key: bytes | None = field(repr=False)
 
 
-def tls_of(downstream: Downstream) -> Renewed[Tls]:
+def tls_of(downstream: Downstream) -> ReloadingValue[Tls]:
     """Return what connections to the downstream are encrypted with, TLS 1.2 or later; raises SettingsError if a file can't be used.
 
     The context is built for gRPC, too, which has no words for what is wrong with a file.
@@ -137,7 +137,7 @@ def tls_of(downstream: Downstream) -> Renewed[Tls]:
                 raise SettingsError(where=named_cert, what=what, fix=fix) from error
         return Tls(context=context, ca=ca, cert=cert, key=key)
 
-    return Renewed(files, make)
+    return ReloadingValue(files, make)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.deadline import Flusher
 from otel_toolcall_eval.exporters.events.attributes import MAX_NAME_CHARS
-from otel_toolcall_eval.exporters.events.judged_span import maker_of_context
+from otel_toolcall_eval.exporters.events.evaluated_span import maker_of_context
 from otel_toolcall_eval.exporters.metrics.forward_names import FORWARD_DELAY
 from otel_toolcall_eval.exporters.metrics.judged_services import JudgedServices
 from otel_toolcall_eval.exporters.metrics.recording import Occasion
@@ -58,16 +58,16 @@ class MetricsEmitter:
     Cost: a value in a cell for each score, verdict and expectation, and three for each trace, all in one call; see ``recording``.
     """
 
-    def __init__(self, recorder: Recorder, *, judged_span_is_remote: bool = True, flush: Callable[[], object] | None = None) -> None:
+    def __init__(self, recorder: Recorder, *, evaluated_span_is_remote: bool = True, flush: Callable[[], object] | None = None) -> None:
         """Begin.
 
         Args:
             recorder: has the cells.
-            judged_span_is_remote: False inside the agent's own process.
+            evaluated_span_is_remote: False inside the agent's own process.
             flush: exports what was recorded; None if nothing can be asked to.
         """
         self._recorder = recorder
-        self._is_remote = judged_span_is_remote
+        self._is_remote = evaluated_span_is_remote
         self._cells: dict[tuple[str | None, ...], Cell] = {}
         self._vocabularies: dict[tuple[str, bool], Vocabulary] = {}
         self._services = JudgedServices(self._vocabulary(names.SCORE, names.JUDGED_SERVICE))
@@ -150,7 +150,7 @@ class MetricsEmitter:
 
     def _remember(self, report: TraceReport) -> Mapping[tuple[str, str], Label] | None:
         """Keep the labels for the next revision; return those of the one before, None if they are unknown."""
-        span = report.judged_span
+        span = report.evaluated_span
         if span is None or (report.unbound and report.revision):
             return None
         key = span.trace_id + span.span_id

@@ -23,7 +23,7 @@ _VERSION_WORD = JUDGED_SERVICE_VERSION.name.removeprefix(names.OUR_PREFIX)
 
 def service_of(report: TraceReport) -> str | None:
     """Return the name of the service that the judged span is of; None if its resource tells none."""
-    return None if report.judged_span is None else _text(report.judged_span.resource.attributes.get("service.name"))
+    return None if report.evaluated_span is None else _text(report.evaluated_span.resource.attributes.get("service.name"))
 
 
 class JudgedServices:
@@ -40,7 +40,7 @@ class JudgedServices:
 
     def name_of(self, report: TraceReport) -> str | None:
         """Return the same as ``service_of``, which is asked only where the resource is another than the last. The emitting thread's."""
-        span = report.judged_span
+        span = report.evaluated_span
         if span is None:
             return None
         if span.resource is not self._named:
@@ -49,7 +49,7 @@ class JudgedServices:
 
     def note(self, report: TraceReport) -> None:
         """Note the service of a judged trace; one that tells no version leaves the one that is known."""
-        span = report.judged_span
+        span = report.evaluated_span
         if span is None or span.resource is self._noted:
             return
         told = service_of(report)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.events.judged_span import context_of
+from otel_toolcall_eval.exporters.events.evaluated_span import context_of
 from otel_toolcall_eval.exporters.metrics.forward_names import FORWARD_OBSERVED, FORWARD_RECORDED
 from otel_toolcall_eval.exporters.metrics.instrument import Kind
 from otel_toolcall_eval.exporters.metrics.operation_names import OPERATION_OBSERVED

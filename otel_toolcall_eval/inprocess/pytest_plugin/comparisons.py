@@ -18,10 +18,10 @@ from otel_toolcall_eval.model.criteria import (
     EVERY_TOOL,
     ArgsCriteria,
     ArgsExpectation,
+    CallFilter,
     Check,
     CountCriteria,
     CountExpectation,
-    Include,
     Matching,
     Operator,
     OrderCriteria,
@@ -144,7 +144,7 @@ class Comparable:
         return self._judge(CountCriteria(expectations=(expectation,)))
 
     def _included(self, tool: str | None = None) -> Sequence[ToolCall]:
-        calls = included(self._calls.extraction, Include())
+        calls = included(self._calls.extraction, CallFilter())
         if tool is None:
             return calls
         return [calls[position] for position in CallLog(calls=calls).by_name.get(tool, ())]

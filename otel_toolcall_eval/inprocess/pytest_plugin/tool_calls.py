@@ -15,10 +15,10 @@ from otel_toolcall_eval.inprocess.pytest_plugin.comparisons import CallArgs, Cal
 from otel_toolcall_eval.inprocess.pytest_plugin.items import Judged, PathsLike, criteria_paths, judge_all
 from otel_toolcall_eval.inprocess.pytest_plugin.recorder import recorder_of, why_no_span
 from otel_toolcall_eval.inprocess.pytest_plugin.telling import call_lines, counted, returned, verdict_lines
-from otel_toolcall_eval.model.criteria import Include
+from otel_toolcall_eval.model.criteria import CallFilter
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallStatus, ContentState
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 from otel_toolcall_eval.settings.criteria_check import build_checks
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 
@@ -156,9 +156,9 @@ class ToolCalls:
         found = self._read[1]
         doubts = [*found.doubts]
         if not ended:
-            doubts.append(Doubt.NO_TOOL_SPANS)
+            doubts.append(IncompletenessReason.NO_TOOL_SPANS)
         if self._recording.still_open:
-            doubts.append(Doubt.OPEN_SPANS)
+            doubts.append(IncompletenessReason.OPEN_SPANS)
         return replace(found, doubts=tuple(doubts))
 
     def judge(self, check: Check) -> EvaluationResult:
@@ -168,11 +168,11 @@ class ToolCalls:
     def explained(self) -> Sequence[str]:
         """Return the calls for a message, one on a line; or why there is none."""
         extraction = self.extraction
-        lines = call_lines(included(extraction, Include()))
+        lines = call_lines(included(extraction, CallFilter()))
         still_open = self._recording.still_open
         if still_open:
             lines = [*lines, f"still open, so more may come: {', '.join(still_open[:SHOWN_SPANS])}; is something not awaited?"]
-        if included(extraction, Include()):
+        if included(extraction, CallFilter()):
             return lines
         spans = self._spans()
         if not spans:
@@ -202,7 +202,7 @@ class ToolCalls:
                 agent=call.agent,
                 missing=_missing(call),
             )
-            for call in included(self.extraction, Include())
+            for call in included(self.extraction, CallFilter())
         )
 
 

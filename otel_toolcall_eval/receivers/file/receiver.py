@@ -81,7 +81,7 @@ def _read_folder(
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for path in (Path(parent, name) for name in sorted(names)):
             if path.is_file():  # a pipe would never end
-                for decoded in _File(str(path), projection, found, logs, passing_over=True).read(progress):
+                for decoded in _File(str(path), projection, found, logs, catching=True).read(progress):
                     spans += decoded.received
                     yield decoded
     if not spans and not found:
@@ -99,7 +99,7 @@ class _File:
         problems: list[Problem],
         logs: Callable[[DecodedLogs], None] | None,
         *,
-        passing_over: bool = False,
+        catching: bool = False,
     ) -> None:
         self._path = path
         self._name = "standard input" if path == STANDARD_INPUT else path
@@ -107,7 +107,7 @@ class _File:
         self._problems = problems
         self._logs = logs
         self._log_records = 0
-        self._passing_over = passing_over
+        self._passing_over = catching
         self._passed_over = False
         self._reported = 0
         self._spans = 0

@@ -32,7 +32,7 @@ from otel_toolcall_eval.receivers.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_toolcall_eval.engine.work_items import Receipt
+    from otel_toolcall_eval.engine.work_items import PendingResponse
     from otel_toolcall_eval.receivers.intake import OtlpIntake
     from otel_toolcall_eval.receivers.sink import Refused
     from otel_toolcall_eval.receivers.tls import ServerTls
@@ -191,7 +191,7 @@ class GrpcReceiver:
             self._refused(TRANSPORT, "internal")
             context.abort(grpc.StatusCode.INTERNAL, "internal error")
 
-    def _when_done(self, receipt: Receipt, reply: bytes, context: grpc.ServicerContext) -> bytes:
+    def _when_done(self, receipt: PendingResponse, reply: bytes, context: grpc.ServicerContext) -> bytes:
         """Return the answer once what it says is true."""
         is_held_back = receipt.seconds > 0 and self._held_back.acquire(blocking=False)
         if receipt.seconds and not is_held_back:

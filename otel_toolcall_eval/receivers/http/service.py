@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from otel_toolcall_eval.engine.work_items import Receipt
+    from otel_toolcall_eval.engine.work_items import PendingResponse
     from otel_toolcall_eval.receivers.http.body import BodyReader
     from otel_toolcall_eval.receivers.http.cors import Cors
     from otel_toolcall_eval.receivers.http.hosts import Hosts
@@ -146,7 +146,7 @@ class HttpService(HttpAnswers):
         await waiting_for(receipt, _TRANSPORTS[encoding])
         return Answer(body=reply, content_type=encoding.value)
 
-    async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> tuple[bytes, Receipt | None]:
+    async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> tuple[bytes, PendingResponse | None]:
         take = partial(self._intake.take, body, encoding, signal, transport=_TRANSPORTS[encoding])
         if len(body) <= _INLINE_BYTES or not self._intake.wants(signal):
             return take()

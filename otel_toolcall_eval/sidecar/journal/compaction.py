@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.model.decision import Given
+from otel_toolcall_eval.model.decision import PriorVerdict
 from otel_toolcall_eval.sidecar.journal.entries import decision_of, kept_of, standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_toolcall_eval.engine.buffer.earlier_life import EarlierLife
+    from otel_toolcall_eval.engine.buffer.earlier_life import TraceRestorer
     from otel_toolcall_eval.sidecar.journal.entries import Draft
     from otel_toolcall_eval.sidecar.journal.retention import Fate
 
@@ -43,7 +43,7 @@ class Compaction:
                 fates[trace_id].keys = {key: at for key, at in fates[trace_id].keys.items() if key not in past}
 
 
-def compaction(trace_ids: Iterable[bytes], earlier: EarlierLife, fates: dict[bytes, Fate], *, unix_ns: int) -> Compaction:
+def compaction(trace_ids: Iterable[bytes], earlier: TraceRestorer, fates: dict[bytes, Fate], *, unix_ns: int) -> Compaction:
     """Return what puts rows of these traces as they stand in place of all others. Cost: linear in their spans."""
     made = Compaction()
     for trace_id in trace_ids:
@@ -52,7 +52,7 @@ def compaction(trace_ids: Iterable[bytes], earlier: EarlierLife, fates: dict[byt
         for kept in earlier.kept(trace_id):
             made.drafts.append(kept_of(kept))
             if kept.decided:
-                stands = standing(kept.note if isinstance(kept.note, Given) else None, kept)
+                stands = standing(kept.note if isinstance(kept.note, PriorVerdict) else None, kept)
                 made.drafts.append(decision_of(stands, unix_ns=keys.pop(stands.key, unix_ns)))
         made.past += keys.items()
     return made

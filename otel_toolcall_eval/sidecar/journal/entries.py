@@ -17,8 +17,8 @@ from zlib import crc32
 
 from otel_toolcall_eval.engine.buffer.earlier_life import Flags, Kept
 from otel_toolcall_eval.engine.buffer.packing import FORMAT, SpanReader, SpanWriter
-from otel_toolcall_eval.model.bound import Bound
-from otel_toolcall_eval.model.decision import Decision, Given
+from otel_toolcall_eval.model.bound import BoundCriteria
+from otel_toolcall_eval.model.decision import Decision, PriorVerdict
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Resource, Scope, Trigger
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from otel_toolcall_eval.engine.buffer.shed import Shed
+    from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
     from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
     from otel_toolcall_eval.model.trace import Span
 
@@ -98,14 +98,14 @@ class Draft:
     body: bytes
 
 
-def spans_of(request: SpanRequest, is_over: Callable[[bytes], bool]) -> Iterator[Draft]:
+def spans_of(request: SpanRequest, is_expired: Callable[[bytes], bool]) -> Iterator[Draft]:
     """Write the spans of a request, trace by trace, but for traces that are over."""
     by_trace: dict[bytes, list[Span]] = {}
     for span in request.spans:
         by_trace.setdefault(span.trace_id, []).append(span)
     writer = SpanWriter()
     for trace_id, spans in by_trace.items():
-        if not is_over(trace_id):
+        if not is_expired(trace_id):
             yield Draft(trace_id=trace_id, kind=Kind.SPANS, body=writer.write(spans))
 
 
@@ -124,7 +124,7 @@ def bind_of(request: BindRequest) -> Draft:
     return Draft(trace_id=request.trace_id, kind=Kind.BIND, body=marshal.dumps(request.bound.names, FORMAT))
 
 
-def shed_of(shed: Shed) -> Iterator[Draft]:
+def shed_of(shed: SkippedRequest) -> Iterator[Draft]:
     """Write which traces are in doubt."""
     for trace_id in shed.trace_ids:
         yield Draft(trace_id=trace_id, kind=Kind.SHED, body=b"")
@@ -154,7 +154,7 @@ def kept_of(kept: Kept) -> Draft:
         kept.unit_span_id,
         (flags.truncated, flags.lost, flags.damaged, flags.outside, flags.provisional, flags.above),
         kept.looks,
-        kept.look_due,
+        kept.reevaluation_due,
         SpanWriter().write(kept.spans),
     )
     kind = Kind.SETTLED if kept.decided else Kind.OPEN
@@ -190,9 +190,9 @@ class EntryReader:
             for span_id, event_name, time_unix_ns, body, attributes, resource, scope, size_bytes in _loads(row)
         ]
 
-    def bind(self, row: Row) -> Bound:
+    def bind(self, row: Row) -> BoundCriteria:
         """Read a binding."""
-        return Bound(names=_loads(row))
+        return BoundCriteria(names=_loads(row))
 
     def decision(self, row: Row) -> tuple[Decision, int]:
         """Read a decision, and when it was taken, as Unix time in nanoseconds."""
@@ -201,7 +201,7 @@ class EntryReader:
         if plain is not None:
             revision, said, bound_names = plain
             said = tuple((criteria, evaluator, Label(label), score) for criteria, evaluator, label, score in said)
-            given = Given(revision=revision, said=said, bound=Bound(names=bound_names))
+            given = PriorVerdict(revision=revision, said=said, bound=BoundCriteria(names=bound_names))
         decision = Decision(
             trace_id=row.trace_id,
             unit_span_id=unit_span_id,
@@ -216,7 +216,7 @@ class EntryReader:
 
     def kept(self, row: Row) -> Kept:
         """Read a trace, or unit, as it stood."""
-        unit_span_id, (truncated, lost, damaged, outside, provisional, above), looks, look_due, spans = _loads(row)
+        unit_span_id, (truncated, lost, damaged, outside, provisional, above), looks, reevaluation_due, spans = _loads(row)
         return Kept(
             trace_id=row.trace_id,
             unit_span_id=unit_span_id,
@@ -224,11 +224,11 @@ class EntryReader:
             flags=Flags(truncated=truncated, lost=lost, damaged=damaged, outside=outside, provisional=provisional, above=above),
             decided=row.kind == Kind.SETTLED,
             looks=looks,
-            look_due=look_due,
+            reevaluation_due=reevaluation_due,
         )
 
 
-def standing(decision: Given | None, kept: Kept) -> Decision:
+def standing(decision: PriorVerdict | None, kept: Kept) -> Decision:
     """Return the decision that holds of a decided trace, whatever was said of it and when."""
     return Decision(
         trace_id=kept.trace_id,

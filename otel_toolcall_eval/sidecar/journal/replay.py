@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.shed import Shed
+from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
 from otel_toolcall_eval.model.trace import Trigger
 from otel_toolcall_eval.sidecar.journal.entries import WAITING, EntryReader, Kind, body_is_whole, head_is_whole
 
@@ -110,7 +110,7 @@ class Replay:
         elif row.kind == Kind.BIND:
             self._pipeline.bind(row.trace_id, self._reader.bind(row), now_ns=self._now_ns)
         elif row.kind == Kind.SHED:
-            self._pipeline.shed(Shed(transport=TRANSPORT, trace_ids={row.trace_id}), now_ns=self._now_ns)
+            self._pipeline.shed(SkippedRequest(transport=TRANSPORT, trace_ids={row.trace_id}), now_ns=self._now_ns)
         else:
             self._take_kept(row)
 
@@ -167,6 +167,6 @@ class Replay:
             report = self._pipeline.recall(decision, trace, say_again=number > self._delivered)
             if decision.trigger is Trigger.SHUTDOWN:
                 buffer = self._pipeline.traces
-                buffer.look_at(decision.trace_id, now_ns=self._now_ns, after_ns=buffer.quiet_ns)
+                buffer.reevaluate(decision.trace_id, now_ns=self._now_ns, after_ns=buffer.quiet_ns)
             if report is not None:
                 yield report

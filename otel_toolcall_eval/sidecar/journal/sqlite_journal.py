@@ -18,7 +18,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.shed import Shed
+from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.sidecar.journal.compaction import compaction
@@ -274,10 +274,10 @@ class SqliteJournal:
 
 def _drafts(item: WorkItem, pipeline: Pipeline, now_ns: int) -> Iterable[Draft]:
     if isinstance(item, SpanRequest):
-        return spans_of(item, lambda trace_id: pipeline.traces.earlier.is_over(trace_id, now_ns=now_ns))
+        return spans_of(item, lambda trace_id: pipeline.traces.earlier.is_expired(trace_id, now_ns=now_ns))
     if isinstance(item, LogRequest):
         return logs_of(item)
-    if isinstance(item, Shed):
+    if isinstance(item, SkippedRequest):
         return shed_of(item)
     return [bind_of(item)] if isinstance(item, BindRequest) else ()
 

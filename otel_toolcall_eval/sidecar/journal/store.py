@@ -175,7 +175,7 @@ class Store:
         self.discarded += bool(parts)
         _logger.error("the journal could not be read and was moved aside; it begins anew", extra={"moved_to": str(target), "reason": why})
 
-    def begin_anew(self, why: str) -> None:
+    def reset(self, why: str) -> None:
         """Move a file aside that turned out to be damaged, and go on with an empty one; raises OSError if there can't be one."""
         self.close()
         self._set_aside(why)

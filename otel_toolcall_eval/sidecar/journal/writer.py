@@ -97,7 +97,7 @@ class Writer:
         anew = self._ruined
         try:
             if self._ruined:
-                self._store.begin_anew("it could not be read any more")
+                self._store.reset("it could not be read any more")
                 self._ruined = False
             self._store.change((sql.INSERT, [(probe, b"", 0, 0, 0, _PROBE)]), (sql.DELETE_ROW, [(probe,)]))
         except (*FAULTS, OSError) as error:

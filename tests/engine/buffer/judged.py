@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.pipeline import Pipeline
-from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check
 from otel_toolcall_eval.settings.dialect_file import default_extractor
@@ -44,7 +44,7 @@ def output(tool: str, returned: object) -> Check:
 
 def criteria_set(checks: Iterable[Check], name: str = "faults") -> CriteriaSet:
     """Build criteria that judge every trace."""
-    return CriteriaSet(name=name, checks=tuple(checks), version="1", selector=Selector(reach=Reach.EVERY))
+    return CriteriaSet(name=name, checks=tuple(checks), version="1", selector=Selector(reach=SelectorScope.EVERY))
 
 
 def pipeline(*checks: Check, policy: CompletionPolicy | None = None, limits: BufferLimits | None = None) -> Pipeline:

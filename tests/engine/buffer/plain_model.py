@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 
 QUIET, CAP, IDLE, AGE, WINDOW, REVISIONS = 10, 60, 300, 3600, 60, 3
 
@@ -52,13 +52,13 @@ class Record:
             at, trigger = min(self.root + CAP, self.root + CAP if self.orphans else self.last + QUIET), Trigger.ROOT_SPAN
         return (self.first + AGE, Trigger.TRACE_TIMEOUT) if self.first + AGE < at else (at, trigger)
 
-    def doubts(self, *, drained: bool) -> set[Doubt]:
-        found = {Doubt.NO_ROOT} if self.root is None else set()
-        found |= {Doubt.ORPHAN} if self.orphans else set()
-        return found | ({Doubt.SHUTDOWN} if drained else set())
+    def doubts(self, *, drained: bool) -> set[IncompletenessReason]:
+        found = {IncompletenessReason.NO_ROOT} if self.root is None else set()
+        found |= {IncompletenessReason.ORPHAN} if self.orphans else set()
+        return found | ({IncompletenessReason.SHUTDOWN} if drained else set())
 
 
-Judged = tuple[int, int, Trigger, frozenset[Doubt], frozenset[tuple[int, int]]]
+Judged = tuple[int, int, Trigger, frozenset[IncompletenessReason], frozenset[tuple[int, int]]]
 
 
 class PlainModel:
@@ -98,7 +98,7 @@ class PlainModel:
             record.news = False
             record.revise = min(self.now + QUIET, record.decided + WINDOW)
 
-    def pass_time(self, seconds: int) -> set[Judged]:
+    def expire(self, seconds: int) -> set[Judged]:
         self.now += seconds
         judged = set()
         for number, record in self.traces.items():

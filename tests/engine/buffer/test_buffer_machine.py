@@ -89,14 +89,14 @@ class WholeTraces(RuleBasedStateMachine):
             self._deliver(data.draw(st.permutations(data.draw(st.sampled_from(self.batches)))))
 
     @rule(seconds=SECONDS)
-    def pass_time(self, seconds: int) -> None:
-        expected = self.model.pass_time(seconds)
+    def expire(self, seconds: int) -> None:
+        expected = self.model.expire(seconds)
         assert {judged(trace) for trace in self.buffer.pop_due(now_ns=self.model.now * SECOND_NS)} == expected
 
     @rule(seconds=SECONDS)
     def fall_behind(self, seconds: int) -> None:
         """Let time pass without asking what is due: the worker was busy."""
-        self.pass_time(0)
+        self.expire(0)
         due = self.buffer.next_due_ns()
         if due is None or due > (self.model.now + seconds) * SECOND_NS:
             self.model.now += seconds
@@ -169,7 +169,7 @@ class AgentInvocations(RuleBasedStateMachine):
             self._deliver(data.draw(st.permutations(data.draw(st.sampled_from(self.batches)))), None)
 
     @rule(seconds=SECONDS)
-    def pass_time(self, seconds: int) -> None:
+    def expire(self, seconds: int) -> None:
         self.now += seconds
         self._judge(self.buffer.pop_due(now_ns=self.now * SECOND_NS))
         due_ns = self.buffer.next_due_ns()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.engine.buffer.clocks import clocks_of
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 from tests.engine.buffer.judged import order, pipeline, said
 from tests.fakes import SECOND_NS, span
 
@@ -92,7 +92,7 @@ def test_order_that_hangs_on_clocks_that_disagree_is_inconclusive(
     pipe.add(spans, now_ns=0, transport="grpc")
     (report,) = pipe.pop_due(now_ns=10 * SECOND_NS)
     assert said(report) == [expected]
-    assert (Doubt.CLOCK_SKEW in report.verdicts[0].doubts) is (expected[1] is None)
+    assert (IncompletenessReason.CLOCK_SKEW in report.verdicts[0].doubts) is (expected[1] is None)
 
 
 @pytest.mark.parametrize("seconds", [-90, 90], ids=["behind", "ahead"])

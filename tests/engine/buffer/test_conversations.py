@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.engine.buffer import conversations
-from otel_toolcall_eval.engine.buffer.compressing import Compressors
+from otel_toolcall_eval.engine.buffer.compressing import CompressorPool
 from otel_toolcall_eval.engine.buffer.packing import PackedSpans
 from otel_toolcall_eval.exporters.events.attributes import event_attributes, span_attributes
 from tests.engine.buffer.judged import count, pipeline
@@ -65,4 +65,4 @@ def test_conversations_that_are_remembered_are_bounded(monkeypatch: pytest.Monke
 
 def test_link_outlasts_packing() -> None:
     linked = replace(span(1), linked=True)
-    assert list(PackedSpans(linked.trace_id, {linked.span_id: linked}, Compressors()).unpack().values()) == [linked]
+    assert list(PackedSpans(linked.trace_id, {linked.span_id: linked}, CompressorPool()).unpack().values()) == [linked]

@@ -13,7 +13,7 @@ from otel_toolcall_eval.engine.buffer.packing import SpanReader, SpanWriter
 from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
 from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
 from otel_toolcall_eval.model.score import Label
-from otel_toolcall_eval.model.trace import Doubt, Resource, Scope, SpanEvent, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Resource, Scope, SpanEvent, Trigger
 from tests.engine.buffer.judged import count, pipeline
 from tests.fakes import SECOND_NS, PlainReader, span
 
@@ -37,22 +37,22 @@ def test_decision_is_taken_again_whatever_the_time_and_late_spans_know_its_age()
     (trace,) = buf.earlier.decide(TRACE, (), Trigger.IDLE_TIMEOUT, age_ns=30, now_ns=6)
     assert (trace.trigger, len(trace.spans), trace.revision) == (Trigger.IDLE_TIMEOUT, 2, 0)
     assert buf.earlier.holds(TRACE)
-    assert not buf.earlier.is_over(TRACE, now_ns=7)
+    assert not buf.earlier.is_expired(TRACE, now_ns=7)
     assert buf.add([span(3, parent=1, tool="t")], now_ns=7).late_ages_ns == [31]
     (again,) = buf.pop_due(now_ns=20 * SECOND_NS)
     assert (again.revision, again.trigger) == (1, Trigger.LATE_SPAN)
     assert buf.earlier.decide(TRACE, (), Trigger.ROOT_SPAN, age_ns=0, now_ns=8) == []
     buf.pop_due(now_ns=100 * SECOND_NS)
     assert not buf.earlier.holds(TRACE)
-    assert buf.earlier.is_over(TRACE, now_ns=100 * SECOND_NS)
-    assert not buf.earlier.is_over(OTHER, now_ns=100 * SECOND_NS)
+    assert buf.earlier.is_expired(TRACE, now_ns=100 * SECOND_NS)
+    assert not buf.earlier.is_expired(OTHER, now_ns=100 * SECOND_NS)
 
 
 def test_evicted_trace_is_not_kept_when_it_is_decided_again() -> None:
     buf = whole()
     buf.add([span(1)], now_ns=5)
     (trace,) = buf.earlier.decide(TRACE, (), Trigger.EVICTION, age_ns=0, now_ns=6)
-    assert trace.doubts == (Doubt.EVICTED,)
+    assert trace.doubts == (IncompletenessReason.EVICTED,)
     assert not buf.earlier.holds(TRACE)
 
 
@@ -76,7 +76,7 @@ def test_units_are_taken_out_as_they_were_and_the_rest_waits() -> None:
     (first,) = buf.earlier.decide(TRACE, {span(10).span_id}, Trigger.ROOT_SPAN, age_ns=0, now_ns=1)
     assert (first.unit_span_id, {each.span_id[-1] for each in first.spans}) == (span(10).span_id, {10, 11})
     assert [kept.unit_span_id for kept in buf.earlier.kept(TRACE)] == [span(10).span_id, None]
-    assert not buf.earlier.is_over(TRACE, now_ns=1)
+    assert not buf.earlier.is_expired(TRACE, now_ns=1)
     (second,) = buf.pop_due(now_ns=20 * SECOND_NS)
     assert second.unit_span_id == span(20).span_id
 
@@ -120,7 +120,7 @@ def test_what_is_kept_comes_back_as_it_was(make: type[TraceBuffer]) -> None:
     buf.pop_due(now_ns=70 * SECOND_NS)
     buf.add([span(13, parent=10, tool="t")], now_ns=71 * SECOND_NS)
     kept = [each for each in buf.earlier.kept(TRACE) if each.decided]
-    assert [(each.looks, each.look_due) for each in kept] == [(0, True)]
+    assert [(each.looks, each.reevaluation_due) for each in kept] == [(0, True)]
     again = make()
     result = again.earlier.give_back(kept[0], now_ns=3)
     assert (result.received, result.relevant + result.ignored) == (len(kept[0].spans), len(kept[0].spans))
@@ -129,7 +129,7 @@ def test_what_is_kept_comes_back_as_it_was(make: type[TraceBuffer]) -> None:
     (trace,) = again.pop_due(now_ns=20 * SECOND_NS)
     assert (trace.revision, len(trace.spans)) == (1, len(kept[0].spans) + 1)
     quiet = make()
-    quiet.earlier.give_back(replace(kept[0], look_due=False), now_ns=3)
+    quiet.earlier.give_back(replace(kept[0], reevaluation_due=False), now_ns=3)
     assert quiet.pop_due(now_ns=20 * SECOND_NS) == []
 
 
@@ -139,7 +139,7 @@ def test_flags_of_an_open_trace_come_back_and_those_of_none_are_passed_over() ->
     buf.earlier.mark(TRACE, Flags(truncated=True, lost=True))
     buf.earlier.mark(OTHER, Flags(truncated=True))
     (trace,) = buf.pop_due(now_ns=20 * SECOND_NS)
-    assert trace.doubts == (Doubt.SPAN_LIMIT, Doubt.EVICTED)
+    assert trace.doubts == (IncompletenessReason.SPAN_LIMIT, IncompletenessReason.EVICTED)
 
 
 @pytest.mark.parametrize(("damaged", "doubted"), [pytest.param(TRACE, {1}, id="one"), pytest.param(None, {1, 2}, id="any")])
@@ -150,7 +150,7 @@ def test_trace_of_which_something_was_lost_is_doubted(damaged: bytes | None, dou
     buf.earlier.mark_damaged(damaged)
     buf.add([span(2, trace=2, parent=1, tool="t")], now_ns=1)
     traces = buf.pop_due(now_ns=20 * SECOND_NS)
-    assert {trace.trace_id[-1] for trace in traces if Doubt.JOURNAL in trace.doubts} == doubted
+    assert {trace.trace_id[-1] for trace in traces if IncompletenessReason.JOURNAL in trace.doubts} == doubted
 
 
 def test_trace_that_is_new_here_and_was_lost_before_is_doubted_and_so_are_its_units() -> None:
@@ -158,7 +158,7 @@ def test_trace_that_is_new_here_and_was_lost_before_is_doubted_and_so_are_its_un
     buf.earlier.mark_damaged(TRACE)
     buf.add([span(10, parent=1, flags=0x300, attributes=AGENT), span(1, trace=2)], now_ns=0)
     traces = buf.pop_due(now_ns=20 * SECOND_NS)
-    assert {trace.trace_id[-1]: Doubt.JOURNAL in trace.doubts for trace in traces} == {1: True, 2: False}
+    assert {trace.trace_id[-1]: IncompletenessReason.JOURNAL in trace.doubts for trace in traces} == {1: True, 2: False}
 
 
 def test_bounds_hold_again_only_when_all_is_back() -> None:
@@ -177,7 +177,7 @@ def test_inner_unit_that_lost_spans_casts_its_doubt_on_the_outer_one() -> None:
     buf.earlier.mark_damaged(TRACE)
     buf.add([span(10, flags=0x100, attributes=AGENT)], now_ns=71 * SECOND_NS)
     (outer,) = buf.pop_due(now_ns=140 * SECOND_NS)
-    assert (outer.unit_span_id, Doubt.JOURNAL in outer.doubts) == (span(10).span_id, True)
+    assert (outer.unit_span_id, IncompletenessReason.JOURNAL in outer.doubts) == (span(10).span_id, True)
 
 
 # --- bytes that outlive the process

@@ -16,7 +16,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 from tests.engine.buffer.judged import args, count, order, pipeline, said
 from tests.fakes import SECOND_NS, span
 
@@ -182,7 +182,7 @@ def test_a6_endless_loop_is_bounded_and_only_what_can_not_change_is_said(check: 
         assert pipe.buffered_bytes < 2_000_000
     send(pipe, span(1), at=20)
     (report,) = pipe.pop_due(now_ns=30 * SECOND_NS)
-    assert (report.doubts[0], said(report)) == (Doubt.SPAN_LIMIT, [expected])
+    assert (report.doubts[0], said(report)) == (IncompletenessReason.SPAN_LIMIT, [expected])
     assert pipe.counts.total("dropped") == 9_000
     assert pipe.counts.total("received") == 10_001 == pipe.counts.total("relevant") + pipe.counts.total("ignored")
 
@@ -192,7 +192,7 @@ def test_a7_a8_trace_beyond_the_limit_is_judged_on_what_is_there_and_the_gauges_
     for number in range(1, 12):
         send(pipe, span(1, trace=number), span(2, trace=number, parent=1, tool="a"), at=number / 100)
     (report,) = pipe.pop_due(now_ns=SECOND_NS)
-    assert (report.trigger, report.doubts, said(report)) == (Trigger.EVICTION, (Doubt.EVICTED,), [("pass", 1.0)])
+    assert (report.trigger, report.doubts, said(report)) == (Trigger.EVICTION, (IncompletenessReason.EVICTED,), [("pass", 1.0)])
     assert len(reports_at(pipe, 11)) == 10
     reports_at(pipe, 100)
     assert (pipe.open_traces, pipe.buffered_bytes) == (0, 0)
@@ -352,8 +352,8 @@ def test_a43_halves_of_a_trace_at_two_instances_are_both_partial_and_say_so() ->
     send(one, span(1), span(3, parent=2, tool="a"))
     send(other, span(2, parent=1))
     (first,), (second,) = one.pop_due(now_ns=60 * SECOND_NS), other.pop_due(now_ns=300 * SECOND_NS)
-    assert Doubt.ORPHAN in first.doubts
-    assert Doubt.ORPHAN in second.doubts
+    assert IncompletenessReason.ORPHAN in first.doubts
+    assert IncompletenessReason.ORPHAN in second.doubts
     assert said(first) == said(second) == [("inconclusive", None)]
 
 

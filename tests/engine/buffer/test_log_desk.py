@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
+from otel_toolcall_eval.engine.buffer.log_desk import LogCorrelator
 from otel_toolcall_eval.model.log_record import JoinedLogs, LogRecord
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from tests.fakes import span
@@ -41,31 +41,31 @@ def record(*, traced: bool = True) -> LogRecord:
     )
 
 
-def counts(desk: LogDesk) -> dict[str, int]:
+def counts(desk: LogCorrelator) -> dict[str, int]:
     return {" ".join([what, *(value for _, value in attributes)]): number for (what, attributes), number in desk.counts.items()}
 
 
 def test_records_come_with_the_spans_of_their_trace_and_are_counted() -> None:
-    desk = LogDesk(EveryJoiner())
+    desk = LogCorrelator(EveryJoiner())
     desk.add([record(), record(traced=False)], received=5, transport="grpc", now_ns=0)
     assert desk.size_bytes == 20
     assert len(desk.spans_of(trace())) == len(desk.spans_of(trace())) == 3
     assert counts(desk) == {"received grpc": 5, "ignored grpc": 3, "joined": 2}
     desk.decide(trace(), unbound=False)
-    desk.pass_time(now_ns=10**12)
+    desk.expire(now_ns=10**12)
     assert desk.spans_of(trace()) == (ROOT,)
     assert counts(desk) == {"received grpc": 5, "ignored grpc": 3, "joined": 2, "dropped unmatched": 0}
 
 
 def test_without_a_joiner_every_record_is_ignored() -> None:
-    desk = LogDesk()
+    desk = LogCorrelator()
     desk.add([record()], received=1, transport="grpc", now_ns=0)
     assert desk.spans_of(trace()) == (ROOT,)
     assert counts(desk) == {"received grpc": 1, "ignored grpc": 1, "joined": 0}
 
 
 def test_records_of_what_nothing_judges_are_dropped() -> None:
-    desk = LogDesk(EveryJoiner())
+    desk = LogCorrelator(EveryJoiner())
     desk.add([record()], received=1, transport="grpc", now_ns=0)
     desk.decide(trace(), unbound=True)
     assert counts(desk)["dropped unbound"] == 1
@@ -73,7 +73,7 @@ def test_records_of_what_nothing_judges_are_dropped() -> None:
 
 def test_a_part_of_a_trace_does_not_end_the_wait_of_the_others() -> None:
     joiner = EveryJoiner()
-    desk = LogDesk(joiner)
+    desk = LogCorrelator(joiner)
     desk.add([record()], received=1, transport="grpc", now_ns=0)
     desk.spans_of(trace(unit=ROOT.span_id))
     desk.decide(trace(unit=ROOT.span_id), unbound=True)
@@ -83,7 +83,7 @@ def test_a_part_of_a_trace_does_not_end_the_wait_of_the_others() -> None:
 
 
 def test_shed_records_are_counted_as_dropped_and_nothing_else_changes() -> None:
-    desk = LogDesk(EveryJoiner())
+    desk = LogCorrelator(EveryJoiner())
     desk.shed(received=5, asked=2, transport="grpc")
     desk.shed(received=1, asked=0, transport="grpc")
     by_transport = (("transport", "grpc"),)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.engine.buffer.compressing import MAX_KINDS, MAX_SHOWN, MAX_USES, Compressors, Packer, ZlibPacker
+from otel_toolcall_eval.engine.buffer.compressing import MAX_KINDS, MAX_SHOWN, MAX_USES, Compressor, CompressorPool, ZlibPacker
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.memory import Memory
 from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
@@ -46,7 +46,7 @@ def test_spans_come_back_equal_in_their_order(attributes: dict[str, object], num
         )
         for n in range(number, 0, -1)
     ]
-    packed = PackedSpans(spans[0].trace_id, {s.span_id: s for s in spans}, Compressors())
+    packed = PackedSpans(spans[0].trace_id, {s.span_id: s for s in spans}, CompressorPool())
     unpacked = packed.unpack()
     assert list(unpacked.values()) == spans
     assert [s.size_bytes for s in unpacked.values()] == [s.size_bytes for s in spans]
@@ -57,24 +57,24 @@ def test_spans_come_back_equal_in_their_order(attributes: dict[str, object], num
 def test_packing_twice_and_packing_that_gains_nothing_change_nothing() -> None:
     trace = OpenTrace(span(1).trace_id, now_ns=0)
     trace.add(span(1), now_ns=0, relevant=True, span_limit=9, max_bytes=10**6)
-    trace.pack(Compressors())
+    trace.pack(CompressorPool())
     size = trace.size_bytes
-    trace.pack(Compressors())
+    trace.pack(CompressorPool())
     assert (trace.is_packed, trace.size_bytes, list(trace.spans.values())) == (True, size, [span(1)])
     small = OpenTrace(span(1).trace_id, now_ns=0)
     dense = span(1, size=0, attributes={"x": random.Random(1).randbytes(1_000)})  # noqa: S311 - repeatable, and no secret
     small.add(dense, now_ns=0, relevant=True, span_limit=9, max_bytes=10**6)
-    small.pack(Compressors())
+    small.pack(CompressorPool())
     assert not small.is_packed
 
 
 def test_packed_trace_that_is_touched_without_a_new_span_is_left_alone() -> None:
     memory, trace = Memory(0), OpenTrace(span(1).trace_id, now_ns=0)
     trace.add(span(1), now_ns=0, relevant=True, span_limit=9, max_bytes=10**6)
-    trace.pack(Compressors())
-    memory.take_on(trace)
+    trace.pack(CompressorPool())
+    memory.track(trace)
     memory.touch(trace)
-    memory.chill()
+    memory.compress_idle()
     assert list(trace.spans.values()) == [span(1)]
 
 
@@ -83,11 +83,11 @@ def test_decided_trace_is_looked_at_again_when_something_else_than_a_span_says_m
     buf.add([span(1)], now_ns=0)
     (first,) = buf.pop_due(now_ns=10 * SECOND_NS)
     for revision in (1, 2, 3):
-        buf.look_at(first.trace_id, now_ns=20 * SECOND_NS)
+        buf.reevaluate(first.trace_id, now_ns=20 * SECOND_NS)
         (again,) = buf.pop_due(now_ns=20 * SECOND_NS)
         assert (again.revision, again.trigger) == (revision, Trigger.LATE_SPAN)
-    buf.look_at(first.trace_id, now_ns=20 * SECOND_NS)
-    buf.look_at(span(1, trace=9).trace_id, now_ns=20 * SECOND_NS)
+    buf.reevaluate(first.trace_id, now_ns=20 * SECOND_NS)
+    buf.reevaluate(span(1, trace=9).trace_id, now_ns=20 * SECOND_NS)
     assert buf.pop_due(now_ns=20 * SECOND_NS) == []
 
 
@@ -96,8 +96,10 @@ def test_without_a_reader_no_span_is_an_agents() -> None:
 
 
 @each_packer
-def test_what_is_alike_takes_less_and_everything_is_read_again_whatever_came_between(make: Callable[[memoryview | None], Packer]) -> None:
-    compressors, noise = Compressors(make), random.Random(1)  # noqa: S311 - repeatable, and no secret
+def test_what_is_alike_takes_less_and_everything_is_read_again_whatever_came_between(
+    make: Callable[[memoryview | None], Compressor],
+) -> None:
+    compressors, noise = CompressorPool(make), random.Random(1)  # noqa: S311 - repeatable, and no secret
     text = noise.randbytes(4_000)
     made = []
     for number in range(2 * MAX_USES + 10):
@@ -113,8 +115,8 @@ def test_what_is_alike_takes_less_and_everything_is_read_again_whatever_came_bet
 
 
 @each_packer
-def test_what_was_shown_is_bounded_however_long_something_made_with_it_is_kept(make: Callable[[memoryview | None], Packer]) -> None:
-    compressors, noise, kept = Compressors(make), random.Random(1), []  # noqa: S311 - repeatable, and no secret
+def test_what_was_shown_is_bounded_however_long_something_made_with_it_is_kept(make: Callable[[memoryview | None], Compressor]) -> None:
+    compressors, noise, kept = CompressorPool(make), random.Random(1), []  # noqa: S311 - repeatable, and no secret
     for number in range(12 * MAX_USES):
         data = b"%d" % number + noise.randbytes(8)
         made = compressors.compress(data, kind=f"kind-{number % MAX_KINDS}")
@@ -130,7 +132,9 @@ def test_what_was_shown_is_bounded_however_long_something_made_with_it_is_kept(m
 
 
 @each_packer
-def test_a_packer_is_gone_once_others_are_shown_anew_whatever_is_left_of_what_it_made(make: Callable[[memoryview | None], Packer]) -> None:
+def test_a_packer_is_gone_once_others_are_shown_anew_whatever_is_left_of_what_it_made(
+    make: Callable[[memoryview | None], Compressor],
+) -> None:
     alive = 0
 
     class Watched:
@@ -144,7 +148,7 @@ def test_a_packer_is_gone_once_others_are_shown_anew_whatever_is_left_of_what_it
             nonlocal alive
             alive -= 1
 
-    compressors = Compressors(Watched)
+    compressors = CompressorPool(Watched)
     kept = [compressors.compress(b"%d" % number * 20, kind=f"kind-{number % 3}") for number in range(5 * MAX_USES)]
     assert alive == 4  # one of each kind, and one that knows nothing
     assert all(expander.expand(blob) == b"%d" % number * 20 for number, (blob, expander) in enumerate(kept))
@@ -152,13 +156,13 @@ def test_a_packer_is_gone_once_others_are_shown_anew_whatever_is_left_of_what_it
 
 @each_packer
 @given(data=st.binary() | st.binary(max_size=9), shown=st.none() | st.binary() | st.binary(max_size=9))
-def test_all_bytes_come_back_whatever_was_shown(make: Callable[[memoryview | None], Packer], data: bytes, shown: bytes | None) -> None:
+def test_all_bytes_come_back_whatever_was_shown(make: Callable[[memoryview | None], Compressor], data: bytes, shown: bytes | None) -> None:
     packer = make(None if shown is None else memoryview(shown))
     assert [packer.expander.expand(packer.compress(one)) for one in (data, b"", data)] == [data, b"", data]
 
 
 @each_packer
-def test_megabytes_come_back_and_take_little_where_they_repeat(make: Callable[[memoryview | None], Packer]) -> None:
+def test_megabytes_come_back_and_take_little_where_they_repeat(make: Callable[[memoryview | None], Compressor]) -> None:
     noise = random.Random(1).randbytes(10_000)  # noqa: S311 - repeatable, and no secret
     packer, data = make(memoryview(noise)), noise * 300
     assert packer.expander.expand(packed := packer.compress(data)) == data
@@ -203,7 +207,7 @@ def test_what_was_decided_is_packed_though_nothing_more_comes() -> None:
 def test_a_buffer_packs_by_what_it_is_told_to() -> None:
     made = list[memoryview | None]()
 
-    def make(shown: memoryview | None) -> Packer:
+    def make(shown: memoryview | None) -> Compressor:
         made.append(shown)
         return ZlibPacker(shown)
 
@@ -218,7 +222,7 @@ def test_a_buffer_packs_by_what_it_is_told_to() -> None:
 
 
 def test_traces_of_services_with_any_name_or_none_come_back_equal() -> None:
-    compressors = Compressors()
+    compressors = CompressorPool()
     for resource in (Resource(attributes={}), Resource(attributes={"service.name": 7}), Resource(attributes={"service.name": "s" * 500})):
         alone = replace(span(1, attributes={"x": "y" * 500}), resource=resource)
         packed = PackedSpans(alone.trace_id, {alone.span_id: alone}, compressors)
@@ -227,5 +231,5 @@ def test_traces_of_services_with_any_name_or_none_come_back_equal() -> None:
 
 def test_empty_trace_is_left_alone() -> None:
     trace = OpenTrace(span(1).trace_id, now_ns=0)
-    trace.pack(Compressors())
+    trace.pack(CompressorPool())
     assert not trace.is_packed

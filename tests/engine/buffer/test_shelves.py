@@ -31,8 +31,8 @@ WEIGHT = trace_of(1).size_bytes
 def kept_by(memory: Memory, traces: Sequence[OpenTrace]) -> list[int]:
     """Put traces on the books one by one, and return the places of those that are not packed in the end."""
     for trace in traces:
-        memory.take_on(trace)
-        memory.chill()
+        memory.track(trace)
+        memory.compress_idle()
     assert memory.size_bytes == sum(trace.size_bytes for trace in traces)
     return [place for place, trace in enumerate(traces) if not trace.is_packed]
 
@@ -62,15 +62,15 @@ def test_if_few_were_touched_of_late_the_last_of_those_left_in_peace_is_packed_f
     traces = [trace_of(n) for n in range(4)]
     assert kept_by(memory, traces) == [0, 1, 2, 3]  # the first two have been left in peace
     for trace in traces[2:]:
-        memory.write_off(trace)
+        memory.untrack(trace)
     heavy = trace_of(4)
     heavy.size_bytes += 5 * WEIGHT // 2
-    memory.take_on(heavy)
-    memory.chill()
+    memory.track(heavy)
+    memory.compress_idle()
     assert [trace.is_packed for trace in (heavy, *traces[:2])] == [False, False, True]
     heavy.size_bytes += WEIGHT
     memory.touch(heavy)
-    memory.chill()
+    memory.compress_idle()
     assert [trace.is_packed for trace in (heavy, *traces[:2])] == [False, True, True]
 
 
@@ -84,21 +84,21 @@ def test_a_trace_that_is_touched_again_is_the_last_that_may_grow() -> None:
     traces = [trace_of(n) for n in range(5)]
     assert kept_by(memory, traces[:4]) == [0, 1, 2, 3]
     memory.touch(traces[0])
-    memory.take_on(traces[4])
-    memory.chill()
+    memory.track(traces[4])
+    memory.compress_idle()
     assert [trace.is_packed for trace in traces] == [False, False, True, False, False]
 
 
 def test_of_a_stream_that_nearly_has_room_few_are_packed() -> None:
     memory, waiting, packed = Memory(60 * WEIGHT), deque[OpenTrace](), 0
     for number in range(1_000):
-        memory.take_on(trace := trace_of(number))
+        memory.track(trace := trace_of(number))
         waiting.append(trace)
-        memory.chill()
+        memory.compress_idle()
         if len(waiting) > 100:  # the first is due
             due = waiting.popleft()
             packed += due.is_packed
-            memory.write_off(due)
+            memory.untrack(due)
     assert 50 < packed < 200  # a tenth has no room; where the first touched were packed first, all were
     memory.clear()
     assert memory.size_bytes == 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from otel_toolcall_eval.engine.buffer.completion import IN_PROCESS_POLICY, CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.open_trace import judged_root
 from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits, TraceBuffer
-from otel_toolcall_eval.model.trace import Doubt, Span, Trace, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Span, Trace, Trigger
 from tests.fakes import SECOND_NS, span
 
 QUIET_NS = 10 * SECOND_NS
@@ -92,7 +92,7 @@ def test_orphan_holds_the_verdict_up_to_the_cap_and_is_named() -> None:
     buf.add([span(1), span(3, parent=2)], now_ns=0)
     assert buf.pop_due(now_ns=60 * SECOND_NS - 1) == []
     (trace,) = buf.pop_due(now_ns=60 * SECOND_NS)
-    assert trace.doubts == (Doubt.ORPHAN,)
+    assert trace.doubts == (IncompletenessReason.ORPHAN,)
 
 
 def test_parent_that_arrives_ends_the_hold() -> None:
@@ -116,7 +116,7 @@ def test_missing_parent_that_is_not_remote_makes_no_root(flags: int) -> None:
     buf.add([span(5, parent=4, flags=flags)], now_ns=0)
     assert buf.pop_due(now_ns=300 * SECOND_NS - 1) == []
     (trace,) = buf.pop_due(now_ns=300 * SECOND_NS)
-    assert (trace.trigger, trace.doubts) == (Trigger.IDLE_TIMEOUT, (Doubt.NO_ROOT, Doubt.ORPHAN))
+    assert (trace.trigger, trace.doubts) == (Trigger.IDLE_TIMEOUT, (IncompletenessReason.NO_ROOT, IncompletenessReason.ORPHAN))
 
 
 def test_long_run_is_not_cut_while_active() -> None:
@@ -137,7 +137,7 @@ def test_drip_feed_is_cut_by_age() -> None:
         buf.add([span(turn + 2, parent=1)], now_ns=turn * 240 * SECOND_NS)
     (trace,) = buf.pop_due(now_ns=3600 * SECOND_NS)
     assert trace.trigger is Trigger.TRACE_TIMEOUT
-    assert Doubt.NO_ROOT in trace.doubts
+    assert IncompletenessReason.NO_ROOT in trace.doubts
 
 
 def test_in_process_a_trace_is_due_the_moment_that_nothing_is_open() -> None:
@@ -155,7 +155,7 @@ def test_in_process_a_span_that_never_ends_is_named() -> None:
     root = span(1)
     buf.add([root], now_ns=0, open_spans={root.trace_id: 2})
     (trace,) = buf.pop_due(now_ns=30 * SECOND_NS)
-    assert trace.doubts == (Doubt.OPEN_SPANS,)
+    assert trace.doubts == (IncompletenessReason.OPEN_SPANS,)
 
 
 def test_equal_copies_are_counted_once() -> None:
@@ -196,7 +196,7 @@ def test_two_orphans_of_one_parent_and_a_conflict_still_wait_for_it() -> None:
     buf = buffer()
     buf.add([span(1), span(3, parent=9, end=50), span(4, parent=9), span(3, parent=1, end=60)], now_ns=0)
     (trace,) = buf.pop_due(now_ns=60 * SECOND_NS)
-    assert trace.doubts == (Doubt.ORPHAN,)
+    assert trace.doubts == (IncompletenessReason.ORPHAN,)
 
 
 def test_late_span_does_not_reopen_a_decided_trace() -> None:
@@ -267,7 +267,7 @@ def test_late_root_makes_a_revision() -> None:
     (first,) = buf.pop_due(now_ns=300 * SECOND_NS)
     buf.add([span(1)], now_ns=310 * SECOND_NS)
     (second,) = buf.pop_due(now_ns=320 * SECOND_NS)
-    assert (first.doubts, second.doubts) == ((Doubt.NO_ROOT, Doubt.ORPHAN), ())
+    assert (first.doubts, second.doubts) == ((IncompletenessReason.NO_ROOT, IncompletenessReason.ORPHAN), ())
 
 
 def test_there_are_at_most_three_revisions() -> None:
@@ -321,7 +321,7 @@ def test_oldest_trace_is_evicted_with_a_verdict_when_there_are_too_many() -> Non
         buf.add([span(1, trace=number + 1)], now_ns=number)
     assert buf.next_due_ns() == 0
     (trace,) = buf.pop_due(now_ns=11)
-    assert (trace.trace_id, trace.trigger, trace.doubts) == ((1).to_bytes(16, "big"), Trigger.EVICTION, (Doubt.EVICTED,))
+    assert (trace.trace_id, trace.trigger, trace.doubts) == ((1).to_bytes(16, "big"), Trigger.EVICTION, (IncompletenessReason.EVICTED,))
     assert len(buf) == 10
 
 
@@ -343,7 +343,7 @@ def test_span_limit_is_counted_and_named_and_the_root_is_kept() -> None:
     buf.add([span(1, tool="root-is-a-tool-too")], now_ns=1)
     assert (result.relevant, result.dropped) == (10, 7)
     (trace,) = buf.pop_due(now_ns=QUIET_NS + 1)
-    assert trace.doubts == (Doubt.SPAN_LIMIT,)
+    assert trace.doubts == (IncompletenessReason.SPAN_LIMIT,)
     assert len(trace.spans) == 4
 
 
@@ -361,8 +361,8 @@ def test_shutdown_judges_everything_and_says_so() -> None:
     buf.add([span(1), span(1, trace=2, parent=7)], now_ns=0)
     traces = buf.drain(now_ns=1)
     assert [(t.trigger, t.doubts) for t in traces] == [
-        (Trigger.SHUTDOWN, (Doubt.SHUTDOWN,)),
-        (Trigger.SHUTDOWN, (Doubt.NO_ROOT, Doubt.ORPHAN, Doubt.SHUTDOWN)),
+        (Trigger.SHUTDOWN, (IncompletenessReason.SHUTDOWN,)),
+        (Trigger.SHUTDOWN, (IncompletenessReason.NO_ROOT, IncompletenessReason.ORPHAN, IncompletenessReason.SHUTDOWN)),
     ]
     assert buf.next_due_ns() is None
 
@@ -372,7 +372,7 @@ def test_parents_in_a_ring_and_self_parents_are_judged() -> None:
     buf.add([span(1, parent=2), span(2, parent=1), span(1, trace=2, parent=1)], now_ns=0)
     traces = buf.pop_due(now_ns=300 * SECOND_NS)
     assert [t.root.span_id if t.root else None for t in traces] == [(1).to_bytes(8, "big")] * 2
-    assert [t.doubts for t in traces] == [(Doubt.NO_ROOT,)] * 2
+    assert [t.doubts for t in traces] == [(IncompletenessReason.NO_ROOT,)] * 2
 
 
 def plainly_judged(spans: list[Span]) -> Span | None:
@@ -458,15 +458,15 @@ def test_decided_trace_is_looked_at_on_request_within_its_window_and_three_times
     policy = CompletionPolicy(wait_after_root_ns=1, late_span_window_ns=1_000)
     buf = buffer(policy)
     buf.add([span(1)], now_ns=0)
-    buf.look_at(span(1).trace_id, now_ns=0)  # still open: nothing to look at again
+    buf.reevaluate(span(1).trace_id, now_ns=0)  # still open: nothing to look at again
     assert [trace.revision for trace in buf.pop_due(now_ns=1)] == [0]
     looks = []
     for now_ns in (10, 20, 30, 40):
-        buf.look_at(span(1).trace_id, now_ns=now_ns, after_ns=5)
+        buf.reevaluate(span(1).trace_id, now_ns=now_ns, after_ns=5)
         assert buf.pop_due(now_ns=now_ns + 4) == []
         looks += [trace.revision for trace in buf.pop_due(now_ns=now_ns + 5)]
     assert looks == [1, 2, 3]
-    buf.look_at(span(1).trace_id, now_ns=5_000)
+    buf.reevaluate(span(1).trace_id, now_ns=5_000)
     assert buf.pop_due(now_ns=5_000) == []
 
 

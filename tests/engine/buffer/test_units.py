@@ -13,7 +13,7 @@ from otel_toolcall_eval.engine.buffer.completion import IN_PROCESS_POLICY, Compl
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.span_kinds import RootCondition, SpanKinds
 from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 from tests.fakes import SECOND_NS, span
 
 if TYPE_CHECKING:
@@ -108,9 +108,9 @@ def test_a22_nested_agent_of_the_same_name_is_part_of_the_outer_one() -> None:
     assert session.at(40) == [(1, [1, 2, 3, 4])]
 
 
-@pytest.mark.parametrize(("outer_at", "spans", "doubts"), [(100, [1, 2, 3, 4], ()), (500, [1, 4], (Doubt.EVICTED,))])
+@pytest.mark.parametrize(("outer_at", "spans", "doubts"), [(100, [1, 2, 3, 4], ()), (500, [1, 4], (IncompletenessReason.EVICTED,))])
 def test_outer_agent_that_ends_late_takes_over_what_was_judged_alone_or_says_that_it_is_gone(
-    outer_at: int, spans: list[int], doubts: tuple[Doubt, ...]
+    outer_at: int, spans: list[int], doubts: tuple[IncompletenessReason, ...]
 ) -> None:
     session = Session()
     session.add(0, tool(3, 2), agent(2, parent=1))
@@ -196,7 +196,7 @@ def test_span_whose_parent_has_not_come_holds_the_unit_and_makes_it_doubtful() -
     session.add(0, span(1), agent(2, parent=1), tool(4, 3))
     assert session.at(59.9) == []
     (trace,) = session.traces_at(60)
-    assert (told(trace), trace.doubts) == ((2, [2]), (Doubt.ORPHAN,))
+    assert (told(trace), trace.doubts) == ((2, [2]), (IncompletenessReason.ORPHAN,))
     session.add(70, span(3, parent=2))
     (again,) = session.traces_at(80)
     assert (told(again), again.doubts, again.revision) == ((2, [2, 3, 4]), (), 1)
@@ -210,14 +210,14 @@ def test_silent_turn_that_outlasts_the_idle_time_out_is_judged_with_a_doubt() ->
     assert len(session.buffer) == 0
     session.add(600, agent(21, parent=1))
     (trace,) = session.traces_at(660)
-    assert (told(trace), trace.doubts) == ((21, [21]), (Doubt.EVICTED,))
+    assert (told(trace), trace.doubts) == ((21, [21]), (IncompletenessReason.EVICTED,))
 
 
 def test_call_that_was_not_kept_makes_its_unit_doubtful_and_no_other() -> None:
     session = Session(limits=BufferLimits(span_limit=4))
     session.add(0, tool(2, 1), tool(3, 1), tool(4, 1), tool(5, 1), tool(6, 1), agent(1))
     (trace,) = session.traces_at(10)
-    assert (told(trace), trace.doubts) == ((1, [1, 2, 3, 4, 5]), (Doubt.SPAN_LIMIT, Doubt.EVICTED))
+    assert (told(trace), trace.doubts) == ((1, [1, 2, 3, 4, 5]), (IncompletenessReason.SPAN_LIMIT, IncompletenessReason.EVICTED))
     session.add(20, agent(11), tool(12, 11))
     assert [t.doubts for t in session.traces_at(30)] == [()]
 
@@ -229,7 +229,7 @@ def test_shutdown_and_eviction_judge_every_unit_and_leave_nothing() -> None:
     evicted = session.traces_at(1)
     assert [(told(t), t.trigger) for t in evicted] == [((1, [1]), Trigger.EVICTION), ((11, [11, 12]), Trigger.EVICTION)]
     drained = session.buffer.drain(now_ns=2 * SECOND_NS)
-    assert [(told(t), t.doubts) for t in drained] == [((1, [1, 2]), (Doubt.SHUTDOWN,))]
+    assert [(told(t), t.doubts) for t in drained] == [((1, [1, 2]), (IncompletenessReason.SHUTDOWN,))]
     assert session.is_empty()
 
 
@@ -241,7 +241,7 @@ def test_in_process_an_agent_is_a_unit_the_moment_that_nothing_is_open() -> None
     session.add(2, agent(11), open_spans=1)
     assert session.at(31.9) == []
     (trace,) = session.traces_at(32)
-    assert trace.doubts == (Doubt.OPEN_SPANS,)
+    assert trace.doubts == (IncompletenessReason.OPEN_SPANS,)
 
 
 def test_other_copy_of_an_agent_span_that_is_none_takes_the_unit_back() -> None:

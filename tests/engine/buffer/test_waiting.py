@@ -10,10 +10,10 @@ from tests.engine.buffer.test_units import KINDS, agent, tool
 from tests.fakes import SECOND_NS, span
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.engine.buffer.waiting import Waiting
+    from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
 
 
-def picture(buf: TraceBuffer, second: float, limit: int = 10) -> Waiting:
+def picture(buf: TraceBuffer, second: float, limit: int = 10) -> OpenTracesSnapshot:
     return buf.waiting(now_ns=round(second * SECOND_NS), limit=limit)
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.log_desk import LogDesk
-from otel_toolcall_eval.engine.buffer.shed import Shed
+from otel_toolcall_eval.engine.buffer.log_desk import LogCorrelator
+from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
@@ -83,7 +83,7 @@ class Life:
             criteria=self.criteria,
             policy=self.policy,
             limits=self.limits,
-            logs=LogDesk(LogJoiner(READER.asked)),
+            logs=LogCorrelator(LogJoiner(READER.asked)),
             keep_decisions=True,
         )
         self.journal = SqliteJournal(
@@ -112,7 +112,7 @@ class Life:
                 self.pipeline.add_logs(item.records, received=item.received, now_ns=self.now_ns, transport=item.transport)
             elif isinstance(item, BindRequest):
                 self.pipeline.bind(item.trace_id, item.bound, now_ns=self.now_ns)
-            elif isinstance(item, Shed):
+            elif isinstance(item, SkippedRequest):
                 self.pipeline.shed(item, now_ns=self.now_ns)
         self._step("taken")
         self._emit(self.pipeline.pop_due(now_ns=self.now_ns))
@@ -193,7 +193,7 @@ def verdicts(reports: Sequence[TraceReport]) -> Iterator[tuple[object, ...]]:
                 verdict.evaluation_id,
                 report.trace_id,
                 report.revision,
-                report.judged_span and report.judged_span.span_id,
+                report.evaluated_span and report.evaluated_span.span_id,
                 report.trigger,
                 verdict.label,
                 verdict.emitted_score,

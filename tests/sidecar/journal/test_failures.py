@@ -14,10 +14,10 @@ import pytest
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest
-from otel_toolcall_eval.model.bound import Bound
+from otel_toolcall_eval.model.bound import BoundCriteria
 from otel_toolcall_eval.model.errors import OverloadedError, SettingsError
 from otel_toolcall_eval.model.log_record import LogRecord
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 from otel_toolcall_eval.sidecar.journal import statements as sql
 from otel_toolcall_eval.sidecar.journal.retention import LOG_WINDOW_NS, Retention
 from otel_toolcall_eval.sidecar.journal.store import APPLICATION_ID, FORMAT_VERSION, Store, Sync
@@ -61,7 +61,7 @@ def test_full_disk_refuses_requests_before_any_effect_and_recovers_by_itself(pat
     assert fill(life, 100) == []
     received, was_open = life.pipeline.counts.total("received"), life.pipeline.open_traces
     asked, logs = request(span(1, trace=7)), LogRequest(records=(), transport="grpc", received=0, size_bytes=1, done=Future())
-    bind = BindRequest(trace_id=span(1, trace=8).trace_id, bound=Bound(names=("faults",)))
+    bind = BindRequest(trace_id=span(1, trace=8).trace_id, bound=BoundCriteria(names=("faults",)))
     assert life.turn(asked, bind) == [bind]
     assert asked.done is not None
     refusal = asked.done.exception()
@@ -283,7 +283,7 @@ def test_a_flip_anywhere_in_the_file_never_stops_the_start_nor_makes_a_wrong_ver
         damaged += counts["toolcall_eval.journal.damaged", ()]
         discarded += counts["toolcall_eval.journal.discarded", ()]
         for report in again.emitted:
-            assert labels([report]) == [(0, "pass")] or Doubt.JOURNAL in report.doubts
+            assert labels([report]) == [(0, "pass")] or IncompletenessReason.JOURNAL in report.doubts
         again.die()
     assert damaged
     assert discarded
@@ -353,7 +353,7 @@ def test_session_that_begins_again_keeps_its_rows(path: Path) -> None:
     life.wait(2)
     life = next_life(life)
     life.wait(30)
-    ids = [report.judged_span and report.judged_span.span_id[-1] for report in life.emitted]
+    ids = [report.evaluated_span and report.evaluated_span.span_id[-1] for report in life.emitted]
     assert ids == [10, 20]
     life.die()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.model.trace import Doubt
+from otel_toolcall_eval.model.trace import IncompletenessReason
 from otel_toolcall_eval.sidecar.journal.store import Store, Sync
 from tests.fakes import span
 from tests.patience import PATIENCE_SECONDS
@@ -58,7 +58,7 @@ def test_a10_what_can_not_be_read_back_costs_its_trace_its_completeness(path: Pa
     assert life.journal.counts()["toolcall_eval.journal.damaged", ()] == 1
     life.wait(12)
     found = {report.trace_id[-1]: report for report in life.emitted}
-    assert {number for number, report in found.items() if Doubt.JOURNAL in report.doubts} == doubted
+    assert {number for number, report in found.items() if IncompletenessReason.JOURNAL in report.doubts} == doubted
     assert all(report.verdicts[0].label.value == "inconclusive" for number, report in found.items() if number in doubted)
     assert all(labels([report]) == [(0, "pass")] for number, report in found.items() if number not in doubted)
     life.die()
@@ -70,7 +70,7 @@ def test_a10_trace_of_which_nothing_can_be_read_back_is_doubted_when_more_of_it_
     life = Life(left, Sync.ACK)
     life.send(span(1, trace=2))
     life.wait(12)
-    assert Doubt.JOURNAL in next(report for report in life.emitted if report.trace_id[-1] == 2).doubts
+    assert IncompletenessReason.JOURNAL in next(report for report in life.emitted if report.trace_id[-1] == 2).doubts
     life.die()
 
 
@@ -116,7 +116,7 @@ def test_a10_reading_that_breaks_off_leaves_every_trace_in_doubt_and_a_new_file(
     life.send(span(1, trace=5), tool(2, trace=5))
     life = next_life(life)
     life.wait(12)
-    assert {report.trace_id[-1]: (Doubt.JOURNAL in report.doubts, *labels([report])) for report in life.emitted} == {
+    assert {report.trace_id[-1]: (IncompletenessReason.JOURNAL in report.doubts, *labels([report])) for report in life.emitted} == {
         1: (True, (0, "inconclusive")),
         5: (False, (0, "pass")),
     }

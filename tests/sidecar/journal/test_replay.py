@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.shed import Shed
+from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
 from otel_toolcall_eval.engine.work_items import BindRequest
-from otel_toolcall_eval.model.bound import Bound
-from otel_toolcall_eval.model.criteria import CriteriaSet, Reach, Selector
+from otel_toolcall_eval.model.bound import BoundCriteria
+from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.model.log_record import LogRecord
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 from otel_toolcall_eval.sidecar.journal.store import Sync
 from tests.engine.buffer.judged import args, count
 from tests.fakes import SECOND_NS, span
@@ -151,7 +151,7 @@ def test_criteria_that_changed_meanwhile_judge_what_was_not_delivered_and_leave_
     life.delivers = False
     life.send(span(1, trace=2), tool(2, trace=2))
     life.wait(12)
-    changed = CriteriaSet(name="faults", checks=(count(any=0),), version="2", selector=Selector(reach=Reach.EVERY))
+    changed = CriteriaSet(name="faults", checks=(count(any=0),), version="2", selector=Selector(reach=SelectorScope.EVERY))
     life = next_life(life, criteria=[changed])
     assert [(report.trace_id[-1], *said) for report, said in zip(life.emitted, labels(life.emitted), strict=True)] == [
         (1, 0, "pass"),
@@ -164,9 +164,9 @@ def test_criteria_that_changed_meanwhile_judge_what_was_not_delivered_and_leave_
 
 
 def test_log_records_and_bindings_survive(path: Path) -> None:
-    named = CriteriaSet(name="named", checks=(args("search", {"q": 1}),), selector=Selector(reach=Reach.NAMED))
+    named = CriteriaSet(name="named", checks=(args("search", {"q": 1}),), selector=Selector(reach=SelectorScope.NAMED))
     life = Life(path, criteria=[named])
-    life.turn(BindRequest(trace_id=span(1).trace_id, bound=Bound(names=("named",))))
+    life.turn(BindRequest(trace_id=span(1).trace_id, bound=BoundCriteria(names=("named",))))
     record = LogRecord(
         trace_id=span(1).trace_id,
         span_id=span(2).span_id,
@@ -198,7 +198,7 @@ def test_evicted_trace_is_evicted_once_and_the_bounds_hold_after_a_restart_with_
     assert [(report.trace_id[-1], report.trigger) for report in life.emitted] == [(1, Trigger.EVICTION), (2, Trigger.EVICTION)]
     life = next_life(life, emitted=[])
     assert [(report.trace_id[-1], report.trigger) for report in life.emitted] == [(1, Trigger.EVICTION), (2, Trigger.EVICTION)]
-    assert all(report.doubts == (Doubt.EVICTED,) for report in life.emitted)
+    assert all(report.doubts == (IncompletenessReason.EVICTED,) for report in life.emitted)
     life = next_life(life, limits=BufferLimits(num_traces=1), emitted=[], delivers=True)
     life.wait(20)
     assert [report.trace_id[-1] for report in life.emitted] == [1, 2, 3, 4, 5]
@@ -215,11 +215,11 @@ def test_units_of_one_session_are_each_judged_once(path: Path) -> None:
         life.wait(11)
         life = next_life(life)
         life.wait(2)
-    judged = [report.judged_span for report in life.emitted]
+    judged = [report.evaluated_span for report in life.emitted]
     assert [each and each.span_id[-1] for each in judged] == [10, 20, 30, 40]
     life.send(tool(12, parent=10))
     life.wait(20)
-    assert [(report.judged_span and report.judged_span.span_id[-1], report.revision) for report in life.emitted[4:]] == [(10, 1)]
+    assert [(report.evaluated_span and report.evaluated_span.span_id[-1], report.revision) for report in life.emitted[4:]] == [(10, 1)]
     life.die()
 
 
@@ -286,7 +286,7 @@ def test_late_span_after_a_clean_end_revises_the_verdict(path: Path) -> None:
 
 
 def test_trace_whose_root_had_not_come_at_a_clean_end_is_open_again(path: Path) -> None:
-    named = replace(ANY, selector=Selector(reach=Reach.NAMED))
+    named = replace(ANY, selector=Selector(reach=SelectorScope.NAMED))
     life = Life(path, criteria=(named,))
     life.send(tool(2))
     life.end()
@@ -406,7 +406,7 @@ def test_kills_change_no_final_verdict_and_no_verdict_that_was_given(
 def finals(reports: list[TraceReport]) -> dict[object, object]:
     last: dict[object, tuple[int, object]] = {}
     for report in reports:
-        key = (report.trace_id, report.judged_span and report.judged_span.span_id)
+        key = (report.trace_id, report.evaluated_span and report.evaluated_span.span_id)
         said = [(verdict.evaluator, verdict.label, verdict.emitted_score, verdict.doubts) for verdict in report.verdicts]
         if key not in last or report.revision >= last[key][0]:
             last[key] = (report.revision, said)
@@ -429,11 +429,11 @@ def test_request_is_answered_when_it_is_written_and_not_before(path: Path) -> No
 def test_doubt_for_what_was_passed_on_unjudged_survives(path: Path) -> None:
     life = Life(path, delivers=False)
     life.send(span(1), tool(2), span(1, trace=2), tool(2, trace=2))
-    life.turn(Shed(transport="grpc", trace_ids={span(1).trace_id}, spans=1))
+    life.turn(SkippedRequest(transport="grpc", trace_ids={span(1).trace_id}, spans=1))
     life = next_life(life)
     life.wait(12)
     life = next_life(life)
-    doubted = {report.trace_id[-1]: Doubt.OVERLOAD in report.doubts for report in life.emitted}
+    doubted = {report.trace_id[-1]: IncompletenessReason.OVERLOAD in report.doubts for report in life.emitted}
     assert doubted == {1: True, 2: False}
     assert len(set(verdicts(life.emitted))) == 2
     life.die()

@@ -9,7 +9,7 @@ from otel_toolcall_eval.exporters.events.attributes import explanation
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Resource
 from otel_toolcall_eval.sidecar.admin.status.condensing import ReportRow, Telling, VerdictRow, condense
-from tests.exporters.reports import judged_span, report, score, verdict
+from tests.exporters.reports import evaluated_span, report, score, verdict
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import TraceReport
@@ -26,7 +26,7 @@ def judged(
     number: int, *labels: Label, agent: str = "refunds", service: str = "order-desk", criteria: str = "policy", revision: int = 0
 ) -> TraceReport:
     """Return a report on trace ``number`` with one verdict for each label."""
-    span = replace(judged_span(trace_id=trace_id(number)), resource=Resource(attributes={"service.name": service}))
+    span = replace(evaluated_span(trace_id=trace_id(number)), resource=Resource(attributes={"service.name": service}))
     verdicts = [
         verdict(label, criteria=criteria, evaluator=f"Evaluator{position}", given=score(1.0 if label is Label.PASS else 0.5))
         for position, label in enumerate(labels)
@@ -36,7 +36,7 @@ def judged(
 
 def row(number: int, *labels: Label, at_ns: int = NOW_NS, **parts: str) -> ReportRow:
     """Return the row of such a report."""
-    return condense(judged(number, *(labels or (Label.PASS,)), **parts), judged_unix_ns=at_ns, tell=TELL)  # type: ignore[arg-type]
+    return condense(judged(number, *(labels or (Label.PASS,)), **parts), evaluated_unix_ns=at_ns, tell=TELL)  # type: ignore[arg-type]
 
 
 __all__ = ["NOW_NS", "TELL", "ReportRow", "VerdictRow", "judged", "row", "trace_id"]

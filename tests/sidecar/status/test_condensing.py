@@ -11,10 +11,10 @@ import pytest
 from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues, explanation
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import Extraction, IgnoredSpan, ToolCall
-from otel_toolcall_eval.model.trace import Doubt, Span, StatusCode
+from otel_toolcall_eval.model.trace import IncompletenessReason, Span, StatusCode
 from otel_toolcall_eval.sidecar.admin.status import condensing
 from otel_toolcall_eval.sidecar.admin.status.condensing import ReportRow, Telling, condense
-from tests.exporters.reports import CANARY, SPAN_ID, BrokenJustification, inconclusive, judged_span, report, score, verdict
+from tests.exporters.reports import CANARY, SPAN_ID, BrokenJustification, evaluated_span, inconclusive, report, score, verdict
 from tests.sidecar.status.rows import NOW_NS, TELL, judged
 
 
@@ -27,19 +27,21 @@ def call(number: int, name: str = "search") -> ToolCall:
 
 
 def span(number: int, *, name: str = "step") -> Span:
-    return replace(judged_span(span_id=number.to_bytes(8)), name=name, start_unix_ns=1000 * number, end_unix_ns=1000 * number + 500)
+    return replace(evaluated_span(span_id=number.to_bytes(8)), name=name, start_unix_ns=1000 * number, end_unix_ns=1000 * number + 500)
 
 
 def rich(**changes: Any) -> ReportRow:  # noqa: ANN401 - parts of a report
     calls = (call(2), replace(call(3), duration_known=False, agent="planner"))
     ignored = (IgnoredSpan(span_id=(4).to_bytes(8), name="chat", reason="a model span", dialect="otel_genai"),)
     found = replace(
-        report(verdict(), inconclusive(), verdict(failed=True), verdict(Label.PASS, given=score(1.0)), doubts=[Doubt.ORPHAN]),
+        report(
+            verdict(), inconclusive(), verdict(failed=True), verdict(Label.PASS, given=score(1.0)), doubts=[IncompletenessReason.ORPHAN]
+        ),
         extraction=Extraction(calls=calls, ignored=ignored, hints=("write tool spans",)),
-        spans=(judged_span(), span(2), replace(span(3), status=StatusCode.ERROR), span(4, name="chat")),
+        spans=(evaluated_span(), span(2), replace(span(3), status=StatusCode.ERROR), span(4, name="chat")),
         **changes,
     )
-    return condense(found, judged_unix_ns=NOW_NS, tell=TELL)
+    return condense(found, evaluated_unix_ns=NOW_NS, tell=TELL)
 
 
 def document(row: ReportRow) -> Any:  # noqa: ANN401 - as the pages read it
@@ -84,12 +86,12 @@ def test_values_are_shown_where_explanations_may_show_them() -> None:
     def explain(found: Any) -> str:  # noqa: ANN401 - a verdict
         return explanation(found, explain=Explain(values=ExplainValues.CLIP))
 
-    row = condense(report(verdict()), judged_unix_ns=NOW_NS, tell=Telling(explain=explain))
+    row = condense(report(verdict()), evaluated_unix_ns=NOW_NS, tell=Telling(explain=explain))
     assert CANARY in row.verdicts[0].explanation
 
 
 def test_a_justification_that_fails_costs_its_own_details_alone() -> None:
-    row = condense(report(verdict(given=score(justification=BrokenJustification()))), judged_unix_ns=NOW_NS, tell=TELL)
+    row = condense(report(verdict(given=score(justification=BrokenJustification()))), evaluated_unix_ns=NOW_NS, tell=TELL)
     assert document(row)["verdicts"][0]["comparisons"] == []
     assert row.verdicts[0].explanation == "the explanation failed with KeyError; this is a fault of otel-toolcall-eval"
 
@@ -108,7 +110,7 @@ def test_everything_is_bounded_and_what_shows_calls_is_kept(monkeypatch: pytest.
         spans=tuple(span(number) for number in range(1, 200)),
         unknown_criteria=("u" * 9_000,) * 99,
     )
-    kept = document(condense(many, judged_unix_ns=NOW_NS, tell=TELL))
+    kept = document(condense(many, evaluated_unix_ns=NOW_NS, tell=TELL))
     totals = {name: (len(kept[name]), kept[f"{name}_total"]) for name in ("verdicts", "calls", "ignored", "spans")}
     assert totals == {"verdicts": (3, 9), "calls": (3, 9), "ignored": (3, 9), "spans": (5, 199)}
     assert [int(found["id"], 16) for found in kept["spans"]] == [1, 2, 100, 101, 102]
@@ -116,13 +118,13 @@ def test_everything_is_bounded_and_what_shows_calls_is_kept(monkeypatch: pytest.
 
 
 def test_names_that_cant_be_encoded_are_kept_in_another_form() -> None:
-    row = condense(judged(1, Label.FAIL, agent="a\ud800", service="s\udfff"), judged_unix_ns=NOW_NS, tell=TELL)
+    row = condense(judged(1, Label.FAIL, agent="a\ud800", service="s\udfff"), evaluated_unix_ns=NOW_NS, tell=TELL)
     assert (row.agent, row.service) == ("a?", "s?")
 
 
 @pytest.mark.parametrize("recorded", [None, 7, ("a",)])
 def test_a_service_name_that_is_no_text_is_none(recorded: Any) -> None:  # noqa: ANN401 - whatever was recorded
-    assert condense(judged(1, Label.PASS, service=recorded), judged_unix_ns=NOW_NS, tell=TELL).service == ""
+    assert condense(judged(1, Label.PASS, service=recorded), evaluated_unix_ns=NOW_NS, tell=TELL).service == ""
 
 
 def test_secrets_are_taken_out_of_all_names_and_reasons_before_they_are_cut() -> None:
@@ -140,7 +142,7 @@ def test_secrets_are_taken_out_of_all_names_and_reasons_before_they_are_cut() ->
         verdicts=[replace(found.verdicts[0], evaluation_id="a hash")],
     )
     tell = Telling(explain=explanation, redact=lambda text: text.replace(secret, "***"))
-    row = condense(told, judged_unix_ns=NOW_NS, tell=tell)
+    row = condense(told, evaluated_unix_ns=NOW_NS, tell=tell)
     kept = json.dumps([document(row), row.agent, row.service, [found.criteria for found in row.verdicts]])
     assert "sk-" not in kept
     assert kept.count("x***") == 11

@@ -54,7 +54,7 @@ def test_a_report_is_remembered_once_someone_asks(recent: Recent) -> None:
     assert History(recent.store).count() == 0
     recent.settle()
     (report,) = History(recent.store).reports(trace_id(1))
-    assert (report.judged_unix_ns, [verdict["label"] for verdict in report.verdicts]) == (NOW_NS, ["fail", "pass"])
+    assert (report.evaluated_unix_ns, [verdict["label"] for verdict in report.verdicts]) == (NOW_NS, ["fail", "pass"])
     assert recent.seen == Seen(others=1)
 
 
@@ -149,7 +149,7 @@ def test_unbound_traces_are_counted_by_service_and_not_kept(recent: Recent) -> N
     recent.emit(judged(1, service="a"))
     recent.emit(replace(judged(2, service="a"), unknown_criteria=("typo", "typo2")))
     recent.emit(replace(judged(2, service="a", revision=1), unknown_criteria=("typo",)))
-    recent.emit(replace(judged(3), judged_span=None))
+    recent.emit(replace(judged(3), evaluated_span=None))
     assert kept(recent) == 0
     assert recent.seen == Seen(unbound=3)
     found = recent.unbound

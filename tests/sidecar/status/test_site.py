@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.engine.buffer.waiting import Waiting, WaitingTrace
-from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, CriteriaSet, Operator, Reach, Selector
+from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot, WaitingTrace
+from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, CriteriaSet, Operator, Selector, SelectorScope
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.score import Label
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 from otel_toolcall_eval.receivers.http.pages import Page, SiteRequest
 from otel_toolcall_eval.sidecar.admin.status.history import History
 from otel_toolcall_eval.sidecar.admin.status.recent import Recent
 from otel_toolcall_eval.sidecar.admin.status.site import MAX_CRITERIA, ROOT, StatusSite
 from otel_toolcall_eval.sidecar.admin.status.store import Store
-from tests.exporters.reports import CANARY, BrokenJustification, inconclusive, judged_span, report, score, verdict
+from tests.exporters.reports import CANARY, BrokenJustification, evaluated_span, inconclusive, report, score, verdict
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar.status.rows import NOW_NS, TELL, judged, trace_id
 
@@ -61,11 +61,11 @@ class PlainSidecar:
     decided: Sequence[WaitingTrace] = ()
     busy: bool = False
 
-    def waiting(self, *, limit: int) -> Waiting:
+    def waiting(self, *, limit: int) -> OpenTracesSnapshot:
         if self.busy:
             raise OverloadedError(where="traces", what="too busy", fix="wait")
         shown = tuple(self.open_traces[:limit])
-        return Waiting(
+        return OpenTracesSnapshot(
             open_traces=len(self.open_traces), revisable=len(self.decided), size_bytes=4096, open=shown, decided=tuple(self.decided)
         )
 
@@ -214,7 +214,13 @@ def test_a_file_that_fails_is_said(site: StatusSite, recent: Recent) -> None:
 def test_a_trace_shows_why_it_was_judged_when_and_what_was_expected(site: StatusSite, recent: Recent) -> None:
     found = judged(1, FAIL, UNSURE)
     recent.emit(
-        replace(found, trigger=Trigger.IDLE_TIMEOUT, doubts=(Doubt.NO_ROOT,), decided_after_ns=300 * 10**9, unknown_criteria=("typo",))
+        replace(
+            found,
+            trigger=Trigger.IDLE_TIMEOUT,
+            doubts=(IncompletenessReason.NO_ROOT,),
+            decided_after_ns=300 * 10**9,
+            unknown_criteria=("typo",),
+        )
     )
     text = get(site, f"{ROOT}/traces/{trace_id(1).hex()}")
     assert "<code>idle_timeout</code> Its root span had not come" in text
@@ -238,9 +244,9 @@ def test_a_revision_stands_for_its_trace_and_the_earlier_ones_below(site: Status
 
 def test_agent_runs_of_one_trace_stand_beside_each_other(site: StatusSite, recent: Recent) -> None:
     found = judged(1, FAIL)
-    assert found.judged_span is not None
+    assert found.evaluated_span is not None
     recent.emit(found)
-    recent.emit(replace(found, judged_span=replace(found.judged_span, span_id=b"another!")))
+    recent.emit(replace(found, evaluated_span=replace(found.evaluated_span, span_id=b"another!")))
     text = get(site, f"{ROOT}/traces/{trace_id(1).hex()}")
     assert text.count(">Agent run ") == 2
     assert "superseded" not in text
@@ -248,7 +254,7 @@ def test_agent_runs_of_one_trace_stand_beside_each_other(site: StatusSite, recen
 
 def test_a_trace_without_spans_or_calls_says_so(site: StatusSite, recent: Recent) -> None:
     found = judged(1, FAIL)
-    recent.emit(replace(found, spans=(), judged_span=None, extraction=replace(found.extraction, calls=())))
+    recent.emit(replace(found, spans=(), evaluated_span=None, extraction=replace(found.extraction, calls=())))
     text = get(site, f"{ROOT}/traces/{trace_id(1).hex()}")
     assert "No tool call was read out of this trace." in text
     assert "No spans are remembered." in text
@@ -273,7 +279,7 @@ def test_open_traces_say_what_they_wait_for(site: StatusSite, sidecar: PlainSide
 def criteria_set(name: str, *, threshold: float = 1.0) -> CriteriaSet:
     criteria = CountCriteria(expectations=(CountExpectation(tool="a", operator=Operator.EQUAL, count=1),))
     check = Check(evaluator="Counting", evaluator_id="tool-call-count", criteria=criteria, pass_threshold=threshold)
-    selector = Selector(reach=Reach.EVERY)
+    selector = Selector(reach=SelectorScope.EVERY)
     return CriteriaSet(
         name=name, checks=(check,), selector=selector, aliases=("Another name",), version="0123456789abcdef", source="policy.yaml"
     )
@@ -378,17 +384,19 @@ def test_what_was_not_recorded_is_open_and_not_unmet(site: StatusSite, recent: R
 ODD = {
     "unbound": report(),
     "no span": report(verdict(), span=None, agent=None),
-    "partial": report(inconclusive(Doubt.ORPHAN), doubts=[Doubt.ORPHAN]),
+    "partial": report(inconclusive(IncompletenessReason.ORPHAN), doubts=[IncompletenessReason.ORPHAN]),
     "failed": report(verdict(UNSURE, failed=True)),
     "broken": report(verdict(given=score(justification=BrokenJustification()))),
-    "not encodable": report(verdict(evaluator="\ud800", criteria="x" * 100_000), agent="\ud800" * 300, span=judged_span(end_unix_ns=2**70)),
+    "not encodable": report(
+        verdict(evaluator="\ud800", criteria="x" * 100_000), agent="\ud800" * 300, span=evaluated_span(end_unix_ns=2**70)
+    ),
     "many": report(*(verdict(criteria=f"criteria-{number}") for number in range(140))),
 }
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_every_kind_of_report_is_shown(site: StatusSite, recent: Recent, odd: TraceReport) -> None:
-    recent.emit(replace(odd, spans=() if odd.judged_span is None else (odd.judged_span,)))
+    recent.emit(replace(odd, spans=() if odd.evaluated_span is None else (odd.evaluated_span,)))
     get(site, ROOT)
     get(site, f"{ROOT}/criteria")
     text = get(site, f"{ROOT}/traces/{odd.trace_id.hex()}", status=404 if odd.unbound else 200)

@@ -14,17 +14,17 @@ from otel_toolcall_eval.model.criteria import (
     OrderCriteria,
     OutputCriteria,
     OutputExpectation,
-    Reach,
     Selector,
+    SelectorScope,
 )
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 from otel_toolcall_eval.sidecar.admin.status import words
 
 
 def test_every_trigger_doubt_and_reach_has_its_words() -> None:
     assert set(words.TRIGGERS) == set(Trigger)
-    assert set(words.DOUBTS) == set(Doubt)
-    assert all(words.selects(Selector(reach=reach), values=True) for reach in Reach)
+    assert set(words.DOUBTS) == set(IncompletenessReason)
+    assert all(words.selects(Selector(reach=reach), values=True) for reach in SelectorScope)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_expectations_are_counted(criteria: Criteria, number: int) -> None:
 
 def test_a_selector_is_told_with_or_without_values() -> None:
     selector = Selector(
-        reach=Reach.MATCHED,
+        reach=SelectorScope.MATCHED,
         services=frozenset({"b", "a"}),
         root_span_name="run",
         agent_name="main",

@@ -75,13 +75,13 @@ class ReportRow:
     """One report.
 
     Attributes:
-        judged_unix_ns: our clock.
+        evaluated_unix_ns: our clock.
         unit: the judged span, which tells apart the reports on agent runs of one trace; empty if there is none.
         passed: every verdict is a pass.
         document: what the page of the trace shows beyond the verdicts.
     """
 
-    judged_unix_ns: int
+    evaluated_unix_ns: int
     trace_id: bytes
     unit: bytes
     revision: int
@@ -92,16 +92,16 @@ class ReportRow:
     document: Mapping[str, Plain]
 
 
-def condense(report: TraceReport, *, judged_unix_ns: int, tell: Telling) -> ReportRow:
+def condense(report: TraceReport, *, evaluated_unix_ns: int, tell: Telling) -> ReportRow:
     """Return what is kept of a report.
 
     Cost: 0.25 ms for a trace of ten spans and four verdicts, a third of it for explanations.
     """
     ranked = sorted(report.verdicts, key=lambda verdict: _URGENCY[verdict.label])[:MAX_VERDICTS]
     return ReportRow(
-        judged_unix_ns=judged_unix_ns,
+        evaluated_unix_ns=evaluated_unix_ns,
         trace_id=report.trace_id,
-        unit=b"" if report.judged_span is None else report.judged_span.span_id,
+        unit=b"" if report.evaluated_span is None else report.evaluated_span.span_id,
         revision=report.revision,
         agent=tell.name(report.agent or ""),
         service=tell.name(service_of(report) or ""),
@@ -127,8 +127,8 @@ def _document(report: TraceReport, verdicts: Sequence[Verdict], tell: Telling) -
     calls = extraction.calls[:MAX_CALLS]
     # Spans with calls first, and those that say why others have none: of 10,000 spans the ones that matter are shown.
     shown = {call.span_id for call in calls}
-    if report.judged_span is not None:
-        shown.add(report.judged_span.span_id)
+    if report.evaluated_span is not None:
+        shown.add(report.evaluated_span.span_id)
     chosen = [span for span in spans if span.span_id in shown][:MAX_SPANS]
     chosen += islice((span for span in spans if span.span_id not in shown), MAX_SPANS - len(chosen))
     return {

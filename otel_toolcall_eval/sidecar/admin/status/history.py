@@ -46,7 +46,7 @@ _OF_REPORT: Final = "SELECT criteria, evaluator, label, score, explanation FROM 
 class Shown:
     """A verdict in the list."""
 
-    judged_unix_ns: int
+    evaluated_unix_ns: int
     trace_id: str
     revision: int
     agent: str
@@ -79,7 +79,7 @@ class ShownPage:
 class ShownReport:
     """A report on the page of its trace. ``document`` is what ``condensing`` made; ``verdicts`` go with those in it."""
 
-    judged_unix_ns: int
+    evaluated_unix_ns: int
     unit: str
     revision: int
     agent: str
@@ -130,7 +130,7 @@ class History:
         return found[0][0] if found and isinstance(found[0][0], int) else 0
 
     def _report(self, number: Any, *row: Any) -> ShownReport | None:  # noqa: ANN401 - as the tables say
-        judged_unix_ns, unit, revision, agent, service, packed, superseded = row
+        evaluated_unix_ns, unit, revision, agent, service, packed, superseded = row
         try:
             document = json.loads(zlib.decompress(packed))
         except (zlib.error, ValueError):  # a damaged file; the others may be whole
@@ -138,7 +138,7 @@ class History:
         rows = self._store.ask(_OF_REPORT, (number,))
         names = ("criteria", "evaluator", "label", "score", "explanation")
         return ShownReport(
-            judged_unix_ns=judged_unix_ns,
+            evaluated_unix_ns=evaluated_unix_ns,
             unit=unit.hex(),
             revision=revision,
             agent=agent,
@@ -150,9 +150,9 @@ class History:
 
 
 def _shown(*row: Any) -> Shown:  # noqa: ANN401 - as the tables say
-    judged_unix_ns, trace_id, revision, agent, service, criteria, evaluator, label, score, explanation, superseded = row
+    evaluated_unix_ns, trace_id, revision, agent, service, criteria, evaluator, label, score, explanation, superseded = row
     return Shown(
-        judged_unix_ns=judged_unix_ns,
+        evaluated_unix_ns=evaluated_unix_ns,
         trace_id=trace_id.hex(),
         revision=revision,
         agent=agent,

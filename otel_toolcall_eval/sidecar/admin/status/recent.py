@@ -159,14 +159,14 @@ class Recent:
                 with self._lock:
                     if not self._waiting:
                         break
-                    report, judged_unix_ns, passed, size = self._waiting.popleft()
+                    report, evaluated_unix_ns, passed, size = self._waiting.popleft()
                     if passed:
                         self._room_to_come += 1
                     else:
                         self._room[False] += 1
                     self._waiting_bytes -= size
                 try:
-                    rows.append(condense(report, judged_unix_ns=judged_unix_ns, tell=self._tell))
+                    rows.append(condense(report, evaluated_unix_ns=evaluated_unix_ns, tell=self._tell))
                 except Exception as error:  # noqa: BLE001 - a bug of ours must not cost the others their rows, nor end the thread
                     self._failed(error)
             if most is None:

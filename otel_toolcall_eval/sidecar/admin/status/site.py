@@ -22,7 +22,7 @@ from otel_toolcall_eval.sidecar.admin.status.waterfall import WIDTH, lay_out, wh
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from otel_toolcall_eval.engine.buffer.waiting import Waiting
+    from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.receivers.http.pages import SiteRequest
     from otel_toolcall_eval.sidecar.admin.status.history import History
@@ -44,7 +44,7 @@ _WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
 class Sidecar(Protocol):
     """What the pages ask of the running sidecar, beside what was judged."""
 
-    def waiting(self, *, limit: int) -> Waiting:
+    def waiting(self, *, limit: int) -> OpenTracesSnapshot:
         """Return what is open; raises IntakeError if that can't be told now."""
         ...
 

@@ -200,7 +200,7 @@ def _insert(connection: sqlite3.Connection, row: ReportRow) -> None:
     document = zlib.compress(json.dumps(row.document).encode(), _COMPRESSION)
     texts = sum(len(verdict.criteria) + len(verdict.evaluator) + len(verdict.explanation) + _ROW_BYTES for verdict in row.verdicts)
     values = (
-        row.judged_unix_ns,
+        row.evaluated_unix_ns,
         row.trace_id,
         row.unit,
         row.revision,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria, Reach
+from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria, SelectorScope
 from otel_toolcall_eval.model.payload.printable import printable
-from otel_toolcall_eval.model.trace import Doubt, Trigger
+from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,27 +27,27 @@ TRIGGERS: Mapping[str, str] = {
 }
 
 DOUBTS: Mapping[str, str] = {
-    Doubt.NO_ROOT: "its root span never came",
-    Doubt.ORPHAN: "the parent of some span never came",
-    Doubt.OPEN_SPANS: "some spans had not ended",
-    Doubt.SPAN_LIMIT: "it had more spans than are kept",
-    Doubt.EVICTED: "it was judged early to make room",
-    Doubt.OVERLOAD: "some of it was passed on unjudged, since judging was behind",
-    Doubt.SHUTDOWN: "the sidecar was ending",
-    Doubt.JOURNAL: "some of it could not be read back after a restart",
-    Doubt.VALUE_TRUNCATED: "a value that matters was cut off",
-    Doubt.VALUE_REDACTED: "a value that matters was masked",
-    Doubt.CONTENT_NOT_CAPTURED: "arguments or outputs were not recorded",
-    Doubt.NO_TOOL_SPANS: "its producer writes no tool spans",
-    Doubt.CLOCK_SKEW: "clocks that disagree leave the order of calls open",
+    IncompletenessReason.NO_ROOT: "its root span never came",
+    IncompletenessReason.ORPHAN: "the parent of some span never came",
+    IncompletenessReason.OPEN_SPANS: "some spans had not ended",
+    IncompletenessReason.SPAN_LIMIT: "it had more spans than are kept",
+    IncompletenessReason.EVICTED: "it was judged early to make room",
+    IncompletenessReason.OVERLOAD: "some of it was passed on unjudged, since judging was behind",
+    IncompletenessReason.SHUTDOWN: "the sidecar was ending",
+    IncompletenessReason.JOURNAL: "some of it could not be read back after a restart",
+    IncompletenessReason.VALUE_TRUNCATED: "a value that matters was cut off",
+    IncompletenessReason.VALUE_REDACTED: "a value that matters was masked",
+    IncompletenessReason.CONTENT_NOT_CAPTURED: "arguments or outputs were not recorded",
+    IncompletenessReason.NO_TOOL_SPANS: "its producer writes no tool spans",
+    IncompletenessReason.CLOCK_SKEW: "clocks that disagree leave the order of calls open",
 }
 
-_REACHES: Mapping[Reach, str] = {
-    Reach.MATCHED: "traces",
-    Reach.EVERY: "every trace",
-    Reach.UNNAMED: "every trace that does not name its criteria itself",
-    Reach.FALLBACK: "every trace that nothing else judges",
-    Reach.NAMED: "only traces that name it",
+_REACHES: Mapping[SelectorScope, str] = {
+    SelectorScope.MATCHED: "traces",
+    SelectorScope.EVERY: "every trace",
+    SelectorScope.UNNAMED: "every trace that does not name its criteria itself",
+    SelectorScope.FALLBACK: "every trace that nothing else judges",
+    SelectorScope.NAMED: "only traces that name it",
 }
 _NANOSECOND_DIGITS: Final = 1_000_000_000
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _W3C_FLAGS: Final = 0xFF  # the upper bits of OTLP's span flags are OTLP's own
 
 
-def judged_span_context(report: TraceReport, *, is_remote: bool) -> SpanContext:
+def evaluated_span_context(report: TraceReport, *, is_remote: bool) -> SpanContext:
     """Return the span context of the judged span; an invalid one if the report has none, or its IDs are none.
 
     It is always sampled: only sampled spans are exported, so only they come to be judged, although old SDKs leave the flag out.
@@ -26,7 +26,7 @@ def judged_span_context(report: TraceReport, *, is_remote: bool) -> SpanContext:
 
 def maker_of_context(report: TraceReport, *, is_remote: bool) -> Callable[[], SpanContext]:
     """Return what makes the span context of the judged span: few are asked for, and neither report nor span is kept for it."""
-    span = report.judged_span
+    span = report.evaluated_span
     if span is None:
         return partial(_context, b"", b"", 0, is_remote)
     return partial(_context, span.trace_id, span.span_id, span.flags, is_remote)
