@@ -20,7 +20,7 @@ from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.packing import SpanReader, SpanWriter
 from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues, event_attributes
-from otel_toolcall_eval.extraction.explaining import Outcome, explain
+from otel_toolcall_eval.extraction.explaining import SpanOutcome, explain
 from otel_toolcall_eval.otlp import otlp_protobuf
 from otel_toolcall_eval.otlp.any_value import MAX_NESTING
 from tests.engine.buffer.judged import READER, args, count, order, pipeline
@@ -259,7 +259,7 @@ def test_each_span_is_explained_and_what_the_journal_holds_of_it_comes_back(shap
     extraction = READER.extract(spans)
     explained = explain(READER, spans, extraction)
     assert len(explained) == len(spans)
-    kept = sum(one.outcome is Outcome.KEPT for one in explained)
+    kept = sum(one.outcome is SpanOutcome.KEPT for one in explained)
     assert kept == (len(spans) - 1 if shape.requested else shape.calls(size))
 
 

@@ -23,7 +23,7 @@ _EMPTY: Final = blake2b(digest_size=MARK_BYTES, usedforsecurity=False)
 C_contra = TypeVar("C_contra", contravariant=True)
 
 
-class Survey(Protocol):
+class ReadableTrace(Protocol):
     """A trace laid out for reading."""
 
     @property
@@ -52,7 +52,7 @@ class CallReader(Protocol):
         """Tell whether an agent ran in the span; cheap."""
         ...
 
-    def survey(self, spans: Sequence[Span]) -> Survey:
+    def survey(self, spans: Sequence[Span]) -> ReadableTrace:
         """Lay out a trace's spans, whatever their order."""
         ...
 

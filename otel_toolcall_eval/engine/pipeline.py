@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
     from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
-    from otel_toolcall_eval.engine.evaluation import CallReader, Evaluators, Survey
+    from otel_toolcall_eval.engine.evaluation import CallReader, Evaluators, ReadableTrace
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.score import Verdict
@@ -291,7 +291,7 @@ class Pipeline:
             evaluation_seconds=(self._stopwatch() - started) / 1e9,
         )
 
-    def _extract(self, trace: Trace, survey: Survey) -> tuple[Extraction, EvaluatorFailure | None]:
+    def _extract(self, trace: Trace, survey: ReadableTrace) -> tuple[Extraction, EvaluatorFailure | None]:
         try:
             spans = self.logs.spans_of(trace)
             return (survey if spans is trace.spans else self._reader.survey(spans)).extract(), None

@@ -16,7 +16,7 @@ _ENTRY_BYTES: Final = 200  # what a text takes beside itself
 _MAX_RULES: Final = 8  # two for each way of reading: several dialects may write the same tool's calls
 
 
-class Accepted:
+class MatchCache:
     """Texts by expectation, each with the rules by which it was read. Decoding and comparing them is the dearest part of a verdict.
 
     No content is kept: what a text holds is anew decoded for whoever asks, so that nobody can change what the next trace is judged by.

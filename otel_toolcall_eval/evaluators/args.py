@@ -10,12 +10,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.evaluators.accepted import Accepted
+from otel_toolcall_eval.evaluators.accepted import MatchCache
 from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
-from otel_toolcall_eval.evaluators.pairing import Candidates, Wanted, pair
+from otel_toolcall_eval.evaluators.pairing import Candidates, Expectations, pair
 from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, full_score, score_pairing
-from otel_toolcall_eval.evaluators.plans import Plans
-from otel_toolcall_eval.evaluators.turns import in_turn
+from otel_toolcall_eval.evaluators.plans import PrecomputedCriteria
+from otel_toolcall_eval.evaluators.turns import pair_in_order
 from otel_toolcall_eval.model.payload.difference import differences, likeness
 from otel_toolcall_eval.model.payload.equality import contains, identity, member_identities, same
 from otel_toolcall_eval.model.payload.rendering import render
@@ -31,7 +31,7 @@ _MAX_NAMED: Final = 8  # arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _ArgsPlan:
     """What follows from criteria alone. One entry for each expectation, save ``keys`` and ``members``.
 
     Attributes:
@@ -44,30 +44,30 @@ class _Plan:
         accepted: texts that were found to be the expected arguments.
     """
 
-    wanted: Wanted
+    wanted: Expectations
     identities: Sequence[Hashable]
     needs: Sequence[Sequence[tuple[str, Hashable]]]
     always: Sequence[bool]
     keys: frozenset[str]
     members: frozenset[tuple[str, Hashable]]
     index: ObjectIndex
-    accepted: Accepted
+    accepted: MatchCache
 
 
-def _plan(criteria: ArgsCriteria) -> _Plan:
+def _plan(criteria: ArgsCriteria) -> _ArgsPlan:
     """Work out what follows from criteria alone."""
     expectations = criteria.expectations
     needs = [[(key, identity(member)) for key, member in wanted.arguments.items()] for wanted in expectations]
     identities = [member_identities(wanted.arguments) for wanted in expectations]
-    return _Plan(
-        wanted=Wanted.of(expectations),
+    return _ArgsPlan(
+        wanted=Expectations.of(expectations),
         identities=identities,
         needs=needs,
         always=[criteria.subset and not wanted.arguments and wanted.call_id is None for wanted in expectations],
         keys=frozenset(key for need in needs for key, _ in need),
         members=frozenset(member for need in needs for member in need),
         index=ObjectIndex(identities),
-        accepted=Accepted(len(expectations)),
+        accepted=MatchCache(len(expectations)),
     )
 
 
@@ -79,7 +79,7 @@ class ArgsJustification(PairingJustification):
     key = "explained_tool_calls_args"
     noun = "arguments"
 
-    def __init__(self, *, criteria: ArgsCriteria, wanted: Wanted, candidates: Candidates, pairing: Pairing) -> None:
+    def __init__(self, *, criteria: ArgsCriteria, wanted: Expectations, candidates: Candidates, pairing: Pairing) -> None:
         """Keep what the score was computed from."""
         super().__init__(wanted=wanted, candidates=candidates, pairing=pairing, matching=criteria.matching)
         self._expectations: Sequence[ArgsExpectation] = criteria.expectations
@@ -131,7 +131,7 @@ class ArgsEvaluator:
 
     def __init__(self) -> None:
         """Know no criteria yet."""
-        self._plans: Plans[ArgsCriteria, _Plan] = Plans(_plan)
+        self._plans: PrecomputedCriteria[ArgsCriteria, _ArgsPlan] = PrecomputedCriteria(_plan)
 
     def evaluate(self, criteria: ArgsCriteria, log: CallLog) -> Score:
         """Return the share of expected calls that were made; with ``criteria.strict``, 1.0 if all were, else 0.0.
@@ -146,10 +146,10 @@ class ArgsEvaluator:
         are among the whole ones. What follows for the number of pairs is told in ``pair``.
 
         Cost: each payload is decoded and looked up once; see ``pair`` for the matching, which is spared where the calls are those
-        that are expected, name by name, in their order. Decoding is spared, too, where such a text has come before; see ``Accepted``.
+        that are expected, name by name, in their order. Decoding is spared, too, where such a text has come before; see ``MatchCache``.
         """
         plan = self._plans.of(criteria)
-        calls = in_turn(plan.wanted, log, criteria.matching)
+        calls = pair_in_order(plan.wanted, log, criteria.matching)
         if calls is not None and _as_expected(criteria, plan, calls):
             found, full = Candidates.paired(calls), plan.wanted.full
             return full_score(plan.wanted, ArgsJustification(criteria=criteria, wanted=plan.wanted, candidates=found, pairing=full))
@@ -169,7 +169,7 @@ class ArgsEvaluator:
         )
 
 
-def _as_expected(criteria: ArgsCriteria, plan: _Plan, calls: list[ToolCall]) -> bool:
+def _as_expected(criteria: ArgsCriteria, plan: _ArgsPlan, calls: list[ToolCall]) -> bool:
     """Tell whether each call has the arguments that the expectation at its place asks for, as ``_equal`` and ``_contained`` find out."""
     accepted = plan.accepted
     for place, wanted in enumerate(criteria.expectations):
@@ -193,7 +193,7 @@ def _members(content: Content) -> Mapping[str, Json] | None:
     return None
 
 
-def _equal(plan: _Plan, contents: Sequence[Content]) -> tuple[list[int], list[int]]:
+def _equal(plan: _ArgsPlan, contents: Sequence[Content]) -> tuple[list[int], list[int]]:
     """Return for each expectation the calls whose arguments equal it for certain, and those whose may, in exact mode."""
     calls_by_identity = dict.fromkeys(plan.identities, 0)
     calls_by_expectations: dict[int, int] = {}
@@ -209,7 +209,7 @@ def _equal(plan: _Plan, contents: Sequence[Content]) -> tuple[list[int], list[in
     return [calls_by_identity[key] for key in plan.identities], spread(calls_by_expectations, len(plan.identities))
 
 
-def _contained(plan: _Plan, contents: Sequence[Content]) -> tuple[list[int], list[int]]:
+def _contained(plan: _ArgsPlan, contents: Sequence[Content]) -> tuple[list[int], list[int]]:
     """Return for each expectation the calls whose arguments contain it for certain, and those whose may, in subset mode."""
     holding = dict.fromkeys(plan.members, 0)
     deciding = dict.fromkeys(plan.keys, 0)  # calls of which it is known what they have under a key

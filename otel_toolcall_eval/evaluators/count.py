@@ -6,7 +6,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.evaluators.plans import Plans
+from otel_toolcall_eval.evaluators.plans import PrecomputedCriteria
 from otel_toolcall_eval.model.criteria import EVERY_TOOL, CountCriteria, CountExpectation, Operator
 from otel_toolcall_eval.model.score import Comparison, ExpectationOutcome, Outcome, Score
 
@@ -43,7 +43,7 @@ _MAX_TOLD: Final = 5  # failed counts that the explanation names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _CountPlan:
     """What is said of each expectation if it holds, and if it does not."""
 
     matched: tuple[ExpectationOutcome, ...]
@@ -98,7 +98,7 @@ class CountEvaluator:
 
     def __init__(self) -> None:
         """Know no criteria yet."""
-        self._plans: Plans[CountCriteria, _Plan] = Plans(_plan)
+        self._plans: PrecomputedCriteria[CountCriteria, _CountPlan] = PrecomputedCriteria(_plan)
 
     def evaluate(self, criteria: CountCriteria, log: CallLog) -> Score:
         """Return the share of the expected counts that hold; with ``criteria.strict``, 1.0 if all hold, else 0.0.
@@ -141,7 +141,7 @@ class CountEvaluator:
         )
 
 
-def _outcomes(criteria: CountCriteria, actual: Sequence[int], plan: _Plan) -> tuple[ExpectationOutcome, ...]:
+def _outcomes(criteria: CountCriteria, actual: Sequence[int], plan: _CountPlan) -> tuple[ExpectationOutcome, ...]:
     """Return what became of each expectation."""
     return tuple(
         [
@@ -151,10 +151,10 @@ def _outcomes(criteria: CountCriteria, actual: Sequence[int], plan: _Plan) -> tu
     )
 
 
-def _plan(criteria: CountCriteria) -> _Plan:
+def _plan(criteria: CountCriteria) -> _CountPlan:
     """Work out what follows from criteria alone."""
     tools = [wanted.tool for wanted in criteria.expectations]
-    return _Plan(
+    return _CountPlan(
         matched=tuple([ExpectationOutcome(tool=tool, outcome=Outcome.MATCHED) for tool in tools]),
         failed=tuple([ExpectationOutcome(tool=tool, outcome=Outcome.WRONG_COUNT) for tool in tools]),
     )

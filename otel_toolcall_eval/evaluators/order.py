@@ -10,7 +10,7 @@ from otel_toolcall_eval.evaluators.clocks import common_in_any_order
 from otel_toolcall_eval.evaluators.lcs import align
 from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
 from otel_toolcall_eval.evaluators.parallel import best_order, find_runs
-from otel_toolcall_eval.evaluators.plans import Plans
+from otel_toolcall_eval.evaluators.plans import PrecomputedCriteria
 from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel
 from otel_toolcall_eval.model.score import Comparison, ExpectationOutcome, Outcome, Score
 from otel_toolcall_eval.model.trace import IncompletenessReason
@@ -27,7 +27,7 @@ _MAX_TOLD: Final = 5  # names that the explanation lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _OrderPlan:
     """What follows from criteria alone.
 
     Attributes:
@@ -151,7 +151,7 @@ class OrderEvaluator:
 
     def __init__(self) -> None:
         """Know no criteria yet."""
-        self._plans: Plans[OrderCriteria, _Plan] = Plans(_plan)
+        self._plans: PrecomputedCriteria[OrderCriteria, _OrderPlan] = PrecomputedCriteria(_plan)
 
     def evaluate(self, criteria: OrderCriteria, log: CallLog) -> Score:
         """Return the share of the expected sequence that was kept.
@@ -234,13 +234,13 @@ def _bounds_without_order(log: CallLog, criteria: OrderCriteria, fits: Sequence[
     return min(bounds[0], least / total), max(bounds[1], greatest / total)
 
 
-def _plan(criteria: OrderCriteria) -> _Plan:
+def _plan(criteria: OrderCriteria) -> _OrderPlan:
     """Work out what follows from criteria alone."""
     names: dict[str, int] = {}
     for place, name in enumerate(criteria.expected):
         names[name] = names.get(name, 0) | 1 << place
     matched = tuple([_told(name, Outcome.MATCHED) for name in criteria.expected])
-    return _Plan(names=names, matched=matched, pairs=[(place, place) for place in range(len(criteria.expected))])
+    return _OrderPlan(names=names, matched=matched, pairs=[(place, place) for place in range(len(criteria.expected))])
 
 
 def _fit(names: dict[str, int], call: ToolCall) -> int:

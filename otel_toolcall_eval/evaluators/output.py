@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.evaluators.accepted import Accepted
+from otel_toolcall_eval.evaluators.accepted import MatchCache
 from otel_toolcall_eval.evaluators.answers import CONTENT, asked, compared, is_container, offered, offered_by, plainly_answers, spelled
 from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
-from otel_toolcall_eval.evaluators.pairing import Candidates, Wanted, pair
+from otel_toolcall_eval.evaluators.pairing import Candidates, Expectations, pair
 from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, full_score, score_pairing
-from otel_toolcall_eval.evaluators.plans import Plans
-from otel_toolcall_eval.evaluators.turns import in_turn
+from otel_toolcall_eval.evaluators.plans import PrecomputedCriteria
+from otel_toolcall_eval.evaluators.turns import pair_in_order
 from otel_toolcall_eval.model.payload.difference import differences, likeness
 from otel_toolcall_eval.model.payload.equality import identity
 from otel_toolcall_eval.model.payload.rendering import render
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _OutputPlan:
     """What follows from criteria alone.
 
     Attributes:
@@ -41,7 +41,7 @@ class _Plan:
         accepted: texts that were found to be the expected outputs.
     """
 
-    wanted: Wanted
+    wanted: Expectations
     values: list[Json]
     tokens: Sequence[Sequence[Hashable]]
     known: frozenset[Hashable]
@@ -49,16 +49,16 @@ class _Plan:
     index: ObjectIndex
     everyone: int
     wrapped: bool
-    accepted: Accepted
+    accepted: MatchCache
 
 
-def _plan(criteria: OutputCriteria) -> _Plan:
+def _plan(criteria: OutputCriteria) -> _OutputPlan:
     """Work out what follows from criteria alone."""
     outputs = [wanted.output for wanted in criteria.expectations]
     values = [spelled(output) if isinstance(output, str) else output for output in outputs]
     tokens = [asked(output) for output in outputs]
-    return _Plan(
-        wanted=Wanted.of(criteria.expectations),
+    return _OutputPlan(
+        wanted=Expectations.of(criteria.expectations),
         values=values,
         tokens=tokens,
         known=frozenset(token for asked_for in tokens for token in asked_for),
@@ -66,7 +66,7 @@ def _plan(criteria: OutputCriteria) -> _Plan:
         index=ObjectIndex(map(identity, values)),
         everyone=(1 << len(outputs)) - 1,
         wrapped=any(isinstance(value, Mapping) and CONTENT in value for value in values),
-        accepted=Accepted(len(outputs)),
+        accepted=MatchCache(len(outputs)),
     )
 
 
@@ -78,7 +78,7 @@ class OutputJustification(PairingJustification):
     key = "explained_tool_calls_outputs"
     noun = "outputs"
 
-    def __init__(self, *, criteria: OutputCriteria, wanted: Wanted, candidates: Candidates, pairing: Pairing) -> None:
+    def __init__(self, *, criteria: OutputCriteria, wanted: Expectations, candidates: Candidates, pairing: Pairing) -> None:
         """Keep what the score was computed from."""
         super().__init__(wanted=wanted, candidates=candidates, pairing=pairing, matching=criteria.matching)
         self._expectations: Sequence[OutputExpectation] = criteria.expectations
@@ -127,7 +127,7 @@ class OutputEvaluator:
 
     def __init__(self) -> None:
         """Know no criteria yet."""
-        self._plans: Plans[OutputCriteria, _Plan] = Plans(_plan)
+        self._plans: PrecomputedCriteria[OutputCriteria, _OutputPlan] = PrecomputedCriteria(_plan)
 
     def evaluate(self, criteria: OutputCriteria, log: CallLog) -> Score:
         """Return the share of expected outputs that were returned; with ``criteria.strict``, 1.0 if all were, else 0.0.
@@ -141,10 +141,10 @@ class OutputEvaluator:
         anything may be in it. What follows for the number of pairs is told in ``pair``.
 
         Cost: each payload is decoded and looked up once; see ``pair`` for the matching, which is spared where the calls are those
-        that are expected, name by name, in their order. Decoding is spared, too, where such a text has come before; see ``Accepted``.
+        that are expected, name by name, in their order. Decoding is spared, too, where such a text has come before; see ``MatchCache``.
         """
         plan = self._plans.of(criteria)
-        calls = in_turn(plan.wanted, log, criteria.matching)
+        calls = pair_in_order(plan.wanted, log, criteria.matching)
         if calls is not None and _as_expected(criteria, plan, calls):
             found, full = Candidates.paired(calls), plan.wanted.full
             return full_score(plan.wanted, OutputJustification(criteria=criteria, wanted=plan.wanted, candidates=found, pairing=full))
@@ -164,7 +164,7 @@ class OutputEvaluator:
         )
 
 
-def _as_expected(criteria: OutputCriteria, plan: _Plan, calls: list[ToolCall]) -> bool:
+def _as_expected(criteria: OutputCriteria, plan: _OutputPlan, calls: list[ToolCall]) -> bool:
     """Tell whether each call plainly returned what the expectation at its place asks for."""
     accepted = plan.accepted
     for place, wanted in enumerate(criteria.expectations):
@@ -177,7 +177,7 @@ def _as_expected(criteria: OutputCriteria, plan: _Plan, calls: list[ToolCall]) -
     return True
 
 
-def _answering(plan: _Plan, contents: Sequence[Content]) -> tuple[list[int], list[int]]:
+def _answering(plan: _OutputPlan, contents: Sequence[Content]) -> tuple[list[int], list[int]]:
     """Return for each expectation the calls whose output it is for certain, and those whose output it may be."""
     calls_by_token = dict.fromkeys(plan.known, 0)
     calls_by_expectations: dict[int, int] = {}
@@ -199,7 +199,7 @@ def _answering(plan: _Plan, contents: Sequence[Content]) -> tuple[list[int], lis
     return certain, spread(calls_by_expectations, len(certain))
 
 
-def _open_answers(plan: _Plan, partial: Mapping[str, Json] | None) -> tuple[int, list[Hashable]]:
+def _open_answers(plan: _OutputPlan, partial: Mapping[str, Json] | None) -> tuple[int, list[Hashable]]:
     """Return the set of expectations that an output may meet which is known in parts, and the tokens that it offers for certain."""
     if partial is None or CONTENT not in partial:
         return plan.everyone, []

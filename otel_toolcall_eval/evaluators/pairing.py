@@ -29,7 +29,7 @@ UNKNOWN_STATES: Final = {
 """The states that leave something open, and the doubt that each raises."""
 
 
-class Expectation(Protocol):
+class ExpectedValue(Protocol):
     """What expected arguments and expected outputs have in common."""
 
     @property
@@ -65,7 +65,7 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Expectations:
     """Whose calls are expected; worked out once for each criteria. One entry for each expectation, save ``names``.
 
     Attributes:
@@ -87,7 +87,7 @@ class Wanted:
     full: Pairing
 
     @classmethod
-    def of(cls, expectations: Iterable[Expectation]) -> Wanted:
+    def of(cls, expectations: Iterable[ExpectedValue]) -> Expectations:
         """Read expectations in their order."""
         seen: dict[str, int] = {}
         tools, call_ids, turns = [], [], []
@@ -137,7 +137,7 @@ class Candidates:
         return Candidates(calls=calls, turns={}, by_tool={}, shared=False)
 
     @staticmethod
-    def of(wanted: Wanted, log: CallLog) -> Candidates:
+    def of(wanted: Expectations, log: CallLog) -> Candidates:
         """Look up the calls of each expected name."""
         places: dict[int, int] = {}
         turns: dict[str, list[int]] = {}
@@ -155,7 +155,7 @@ class Candidates:
         calls = log.calls
         return Candidates(calls=[calls[position] for position in places], turns=turns, by_tool=by_tool, shared=total > len(places))
 
-    def eligible(self, wanted: Wanted) -> list[int]:
+    def eligible(self, wanted: Expectations) -> list[int]:
         """Return for each expectation the set of calls with its name and ID, whatever they hold."""
         if wanted.call_ids is None:
             return [self.by_tool[tool] for tool in wanted.tools]
@@ -167,10 +167,10 @@ class Candidates:
             for tool, call_id in zip(wanted.tools, wanted.call_ids, strict=True)
         ]
 
-    def fits(self, wanted: Wanted, *, certain: Sequence[int], possible: Sequence[int], always: Sequence[bool]) -> Fits:
-        """Return what fits by content, as in ``Fits``, reduced to the calls with the name and ID that each expectation asks for."""
+    def fits(self, wanted: Expectations, *, certain: Sequence[int], possible: Sequence[int], always: Sequence[bool]) -> MatchSets:
+        """Return what fits by content, as in ``MatchSets``, reduced to the calls with the name and ID that each expectation asks for."""
         eligible = self.eligible(wanted)
-        return Fits(
+        return MatchSets(
             certain=[calls & allowed for calls, allowed in zip(certain, eligible, strict=True)],
             possible=[calls & allowed for calls, allowed in zip(possible, eligible, strict=True)],
             always=always,
@@ -178,7 +178,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fits:
+class MatchSets:
     """Which calls match which expectation: a set for each expectation.
 
     Attributes:
@@ -192,7 +192,7 @@ class Fits:
     always: Sequence[bool]
 
 
-def pair(wanted: Wanted, candidates: Candidates, fits: Fits, *, matching: Matching, open_ended: bool) -> Pairing:
+def pair(wanted: Expectations, candidates: Candidates, fits: MatchSets, *, matching: Matching, open_ended: bool) -> Pairing:
     """Pair expectations with calls and bound the number of pairs.
 
     Args:
@@ -231,7 +231,7 @@ def pair(wanted: Wanted, candidates: Candidates, fits: Fits, *, matching: Matchi
     )
 
 
-def _pair_by_position(wanted: Wanted, candidates: Candidates, fits: Fits, *, open_ended: bool) -> Pairing:
+def _pair_by_position(wanted: Expectations, candidates: Candidates, fits: MatchSets, *, open_ended: bool) -> Pairing:
     """Pair the n-th expectation of each name with the n-th call of that name, if the two match."""
     partners, strays = [], []
     taken: set[int] = set()
@@ -264,7 +264,7 @@ def _pair_by_position(wanted: Wanted, candidates: Candidates, fits: Fits, *, ope
     )
 
 
-def _strays(wanted: Wanted, candidates: Candidates, partners: Sequence[int]) -> list[int]:
+def _strays(wanted: Expectations, candidates: Candidates, partners: Sequence[int]) -> list[int]:
     """Return for each expectation without a partner the next call of its name that no other one has."""
     taken = 0
     for place in partners:

@@ -15,7 +15,7 @@ from otel_toolcall_eval.model.tool_call import ContentState
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from otel_toolcall_eval.evaluators.pairing import Candidates, Fits, Pairing, Wanted
+    from otel_toolcall_eval.evaluators.pairing import Candidates, Expectations, MatchSets, Pairing
     from otel_toolcall_eval.model.tool_call import ToolCall
     from otel_toolcall_eval.model.trace import IncompletenessReason
 
@@ -46,7 +46,7 @@ class PairingJustification(ABC):
     noun: str
     """What was compared, in the plural."""
 
-    def __init__(self, *, wanted: Wanted, candidates: Candidates, pairing: Pairing, matching: Matching) -> None:
+    def __init__(self, *, wanted: Expectations, candidates: Candidates, pairing: Pairing, matching: Matching) -> None:
         """Keep what the score was computed from."""
         self._wanted = wanted
         self._candidates = candidates
@@ -163,7 +163,7 @@ class PairingJustification(ABC):
         return max(places, key=lambda place: self._nearness(position, self._candidates.calls[place]))
 
 
-def full_score(wanted: Wanted, justification: PairingJustification) -> Score:
+def full_score(wanted: Expectations, justification: PairingJustification) -> Score:
     """Return the score where all expectations are matched for certain, as ``score_pairing`` does."""
     return Score(value=1.0, lowest=1.0, highest=1.0, justification=justification, outcomes=wanted.matched)
 
@@ -171,9 +171,9 @@ def full_score(wanted: Wanted, justification: PairingJustification) -> Score:
 def score_pairing(
     *,
     pairing: Pairing,
-    wanted: Wanted,
+    wanted: Expectations,
     states: Sequence[ContentState],
-    fits: Fits,
+    fits: MatchSets,
     strict: bool,
     wrong: Outcome,
     justification: PairingJustification,
@@ -211,7 +211,7 @@ def score_pairing(
     )
 
 
-def _outcomes(pairing: Pairing, wanted: Wanted, wrong: Outcome) -> tuple[ExpectationOutcome, ...]:
+def _outcomes(pairing: Pairing, wanted: Expectations, wrong: Outcome) -> tuple[ExpectationOutcome, ...]:
     """Return what became of each expectation."""
     return tuple(
         matched if partner != UNMATCHED else ExpectationOutcome(tool=matched.tool, outcome=wrong if stray != UNMATCHED else Outcome.MISSING)

@@ -14,7 +14,7 @@ CriteriaT = TypeVar("CriteriaT")
 PlanT = TypeVar("PlanT")
 
 
-class Plans(Generic[CriteriaT, PlanT]):
+class PrecomputedCriteria(Generic[CriteriaT, PlanT]):
     """Plans by the identity of their criteria: criteria are frozen, and hold mappings, so they can't be hashed.
 
     Several threads may use one: each step is a single operation on a dictionary, and the worst is a plan that is made twice.

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.model.criteria import Matching
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.evaluators.pairing import Wanted
+    from otel_toolcall_eval.evaluators.pairing import Expectations
     from otel_toolcall_eval.model.tool_call import CallLog, ToolCall
 
 
-def in_turn(wanted: Wanted, log: CallLog, matching: Matching) -> list[ToolCall] | None:
+def pair_in_order(wanted: Expectations, log: CallLog, matching: Matching) -> list[ToolCall] | None:
     """Return the n-th call of each name for its n-th expectation: what nearly every trace is paired by.
 
     If each of these calls matches for certain, they are the partners that ``pair`` would choose, and no bound is apart from the score.
@@ -39,7 +39,7 @@ def in_turn(wanted: Wanted, log: CallLog, matching: Matching) -> list[ToolCall] 
     return calls
 
 
-def _one_by_one(wanted: Wanted, log: CallLog) -> bool:
+def _one_by_one(wanted: Expectations, log: CallLog) -> bool:
     """Tell whether the calls are just those that are expected, in the same order, and by their own names: the simplest case of all."""
     calls = log.calls
     return len(calls) == len(wanted.tools) and all(
@@ -47,7 +47,7 @@ def _one_by_one(wanted: Wanted, log: CallLog) -> bool:
     )
 
 
-def _shared(wanted: Wanted, by_name: dict[str, list[int]]) -> bool:
+def _shared(wanted: Expectations, by_name: dict[str, list[int]]) -> bool:
     """Tell whether a call answers to two of the names."""
     places = [place for name in wanted.names for place in by_name[name]]
     return len(set(places)) < len(places)

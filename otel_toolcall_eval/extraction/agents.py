@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from otel_toolcall_eval.extraction.call_reader import text_of
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.extraction.readings import Readings
+    from otel_toolcall_eval.extraction.readings import SpanClassifications
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
 
@@ -23,7 +23,7 @@ class Agents:
         top: name of the top-most agent; of several, the one that started first.
     """
 
-    def __init__(self, tree: SpanTree, readings: Readings) -> None:
+    def __init__(self, tree: SpanTree, readings: SpanClassifications) -> None:
         """Name every agent span."""
         self._tree = tree
         self.names: dict[bytes, str | None] = {span.span_id: text_of(span, tree, readings.plan(span).name) for span in readings.agents}

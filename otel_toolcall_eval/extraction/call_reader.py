@@ -14,7 +14,7 @@ from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentSta
 from otel_toolcall_eval.model.trace import Span, SpanEvent, StatusCode, Value
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.extraction.plans import Place, Places, Plan
+    from otel_toolcall_eval.extraction.plans import FieldSource, Places, Plan
     from otel_toolcall_eval.extraction.span_tree import SpanTree
 
 _Fact = TypeVar("_Fact")
@@ -89,7 +89,7 @@ def text_of(span: Span, tree: SpanTree, places: Places) -> str | None:
     return None
 
 
-def _is_one(text: str | None, place: Place) -> bool:
+def _is_one(text: str | None, place: FieldSource) -> bool:
     """Tell whether a text is there, no placeholder, and of bearable length."""
     return text is not None and 0 < len(text) <= MAX_NAME_LENGTH and text not in place.placeholders
 

@@ -60,7 +60,7 @@ class Subject(StrEnum):
     EVENT = "event"
 
 
-class Operator(StrEnum):
+class TestOperator(StrEnum):
     """How a test compares. All but EXISTS fail where there is no value."""
 
     EXISTS = "exists"
@@ -87,7 +87,7 @@ class Test:
     subject: Subject
     key: str = ""
     path: tuple[str, ...] = ()
-    operator: Operator = Operator.EXISTS
+    operator: TestOperator = TestOperator.EXISTS
     values: tuple[str, ...] = ()
     pattern: Pattern | None = None
     wanted: bool = True
@@ -121,7 +121,7 @@ class Decode(StrEnum):
     ONCE = "once"  # the guides' own: JSON, else a Python literal, a single time
 
 
-class Origin(StrEnum):
+class ValueOrigin(StrEnum):
     """Where a source finds its value."""
 
     ATTR = "attr"
@@ -131,7 +131,7 @@ class Origin(StrEnum):
     VALUE = "value"  # a constant
 
 
-class Step(StrEnum):
+class ReadStep(StrEnum):
     """Which span a source looks at."""
 
     SELF = "self"
@@ -155,10 +155,10 @@ class Source:
         cut_when: where this holds, the producer cut the value off.
     """
 
-    origin: Origin
+    origin: ValueOrigin
     key: str = ""
     field: str = ""
-    step: Step = Step.SELF
+    step: ReadStep = ReadStep.SELF
     strip_prefix: str = ""
     strip_suffix: str = ""
     before_last: str = ""
@@ -187,7 +187,7 @@ class MessageSource:
 
     def inner(self) -> Source:
         """Return how a value that stands in a message is read: like the source, but without its place and path."""
-        return Source(origin=Origin.VALUE, decode=self.source.decode, unwrap=self.source.unwrap)
+        return Source(origin=ValueOrigin.VALUE, decode=self.source.decode, unwrap=self.source.unwrap)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from otel_toolcall_eval.extraction.dialect import CompilePattern, Dialect, Match, Role
 from otel_toolcall_eval.extraction.dialect_grammar import Grammar
-from otel_toolcall_eval.extraction.document import Document
+from otel_toolcall_eval.extraction.document import DialectValue
 from otel_toolcall_eval.model.errors import Problem, SettingsError
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
 
@@ -64,7 +64,7 @@ def parse_dialects(
         SettingsError: with everything that is wrong.
     """
     problems: list[Problem] = []
-    root = Document(document, where=where, problems=problems)
+    root = DialectValue(document, where=where, problems=problems)
     entries = root
     if isinstance(document, Mapping):
         entries = root.mapping(("dialects", "version", "about")).get("dialects", root.part([], "dialects"))
@@ -85,14 +85,14 @@ def sorted_by_priority(dialects: Iterable[Dialect]) -> tuple[Dialect, ...]:
     return tuple(sorted(dialects, key=lambda dialect: (-dialect.priority, dialect.name)))
 
 
-def _named(item: Document) -> Document:
+def _named(item: DialectValue) -> DialectValue:
     """Put the name of an entry into its place, since nobody counts entries."""
     name = item.value.get("name") if isinstance(item.value, Mapping) else None
     where = f"{item.where}({name[:80]})" if isinstance(name, str) else item.where
-    return Document(item.value, where=where, problems=item.problems)
+    return DialectValue(item.value, where=where, problems=item.problems)
 
 
-def _dialect(item: Document, grammar: Grammar, family_prefix: str, priority_offset: int) -> Dialect | None:
+def _dialect(item: DialectValue, grammar: Grammar, family_prefix: str, priority_offset: int) -> Dialect | None:
     """Read one entry; None if it can't be used at all."""
     members = item.mapping(_KEYS)
     lacking = [key for key in ("name", "match") if key not in members]
@@ -135,7 +135,7 @@ def _dialect(item: Document, grammar: Grammar, family_prefix: str, priority_offs
     )
 
 
-def _cases(part: Document | None, choices: type[E], grammar: Grammar) -> tuple[tuple[E, Match], ...]:
+def _cases(part: DialectValue | None, choices: type[E], grammar: Grammar) -> tuple[tuple[E, Match], ...]:
     """Read ``{mcp: [conditions], ...}``: the first case of which any condition holds wins."""
     if part is None:
         return ()
@@ -143,14 +143,14 @@ def _cases(part: Document | None, choices: type[E], grammar: Grammar) -> tuple[t
     return tuple((choices(name), Match(some=grammar.conditions(member))) for name, member in members.items())
 
 
-def _placeholders(part: Document | None) -> Mapping[str, frozenset[str]]:
+def _placeholders(part: DialectValue | None) -> Mapping[str, frozenset[str]]:
     """Read ``{call_id: [texts], ...}``."""
     if part is None:
         return {}
     return {name: frozenset(member.texts()) for name, member in part.mapping(_PLACEHOLDERS).items()}
 
 
-def _refuse_repeated_names(dialects: list[Dialect], entries: Document) -> None:
+def _refuse_repeated_names(dialects: list[Dialect], entries: DialectValue) -> None:
     """Note every name that stands twice: the later one would silently never be explained."""
     seen: set[str] = set()
     for dialect in dialects:

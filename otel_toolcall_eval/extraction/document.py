@@ -16,7 +16,7 @@ MAX_TEXT_LENGTH = 500
 """Longest text in a dialect. No attribute key or marker comes near it, and no pattern may be longer."""
 
 
-class Document:
+class DialectValue:
     """One value of a document, with the place where it stands."""
 
     __slots__ = ("problems", "value", "where")
@@ -31,11 +31,11 @@ class Document:
         """Note a problem at this place."""
         self.problems.append(Problem(where=self.where, what=what, fix=fix))
 
-    def part(self, value: object, name: str) -> Document:
+    def part(self, value: object, name: str) -> DialectValue:
         """Return a part of this value."""
-        return Document(value, where=f"{self.where}.{name}", problems=self.problems)
+        return DialectValue(value, where=f"{self.where}.{name}", problems=self.problems)
 
-    def mapping(self, allowed: Sequence[str]) -> Mapping[str, Document]:
+    def mapping(self, allowed: Sequence[str]) -> Mapping[str, DialectValue]:
         """Return the members; anything but an object, and every unknown key, is a problem."""
         if not isinstance(self.value, Mapping):
             self.wrong(f"an object is due, {_kind(self.value)} is here", f"write an object with keys such as {allowed[0]!r}")
@@ -50,14 +50,14 @@ class Document:
                 self.wrong(f"{str(key)[:MAX_TEXT_LENGTH]!r} is not a known key", known)
         return members
 
-    def items(self) -> Sequence[Document]:
+    def items(self) -> Sequence[DialectValue]:
         """Return the items of a list; anything else is a problem."""
         if not isinstance(self.value, (list, tuple)):
             self.wrong(f"a list is due, {_kind(self.value)} is here", "write the entries as a list")
             return ()
-        return [Document(item, where=f"{self.where}[{index}]", problems=self.problems) for index, item in enumerate(self.value)]
+        return [DialectValue(item, where=f"{self.where}[{index}]", problems=self.problems) for index, item in enumerate(self.value)]
 
-    def each(self, read: Callable[[Document], T | None]) -> tuple[T, ...]:
+    def each(self, read: Callable[[DialectValue], T | None]) -> tuple[T, ...]:
         """Read every item of a list and leave out those that were wrong."""
         return tuple(result for item in self.items() if (result := read(item)) is not None)
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.conversations import EVENT_KEYS, conversation_in
-from otel_toolcall_eval.extraction.dialect import Origin
+from otel_toolcall_eval.extraction.dialect import ValueOrigin
 from otel_toolcall_eval.extraction.merging import absorb
 from otel_toolcall_eval.extraction.message_reader import candidate_of, decoded
 from otel_toolcall_eval.extraction.messages import MAX_CALLS, MESSAGE_SHAPES, MessageCall
@@ -49,7 +49,7 @@ def _calls(span: Span, dialects: Sequence[Dialect]) -> Iterator[Candidate]:
 
 def _entries(event: SpanEvent, message: MessageSource) -> Iterator[MessageCall]:
     """Yield the calls that one event holds for one source."""
-    if message.source.origin is not Origin.EVENT:
+    if message.source.origin is not ValueOrigin.EVENT:
         return
     found, value = event_value(event, message.source)
     if found:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.call_reader import MAX_NAME_LENGTH, text_at
 from otel_toolcall_eval.extraction.decoding import decode_arguments, decode_output
-from otel_toolcall_eval.extraction.dialect import Origin, Role, Step
+from otel_toolcall_eval.extraction.dialect import ReadStep, Role, ValueOrigin
 from otel_toolcall_eval.extraction.plans import places
 from otel_toolcall_eval.extraction.reading import EVERY_FIELD, find_all, find_content
 from otel_toolcall_eval.model.log_record import LoggedEvent
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.extraction.extractor import Extractor
     from otel_toolcall_eval.extraction.reading import Found
-    from otel_toolcall_eval.extraction.readings import Readings
+    from otel_toolcall_eval.extraction.readings import SpanClassifications
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.tool_call import Extraction, ToolCall
     from otel_toolcall_eval.model.trace import Span
 
-_STEPS = {Step.SELF: "", Step.PARENT: "the parent's ", Step.CHILD: "a child's "}
+_STEPS = {ReadStep.SELF: "", ReadStep.PARENT: "the parent's ", ReadStep.CHILD: "a child's "}
 _EVIDENCE = {Evidence.SPAN_EVENT: "span event", Evidence.LOG_RECORD: "log record", Evidence.MESSAGE_HISTORY: "message"}
 
 
-class Outcome(StrEnum):
+class SpanOutcome(StrEnum):
     """What became of a span."""
 
     KEPT = "kept"  # it shows a call
@@ -70,7 +70,7 @@ class SpanExplanation:
 
     span_id: bytes
     name: str
-    outcome: Outcome
+    outcome: SpanOutcome
     reason: str
     dialects: tuple[str, ...] = ()
     read_by: tuple[str, ...] = ()
@@ -100,11 +100,11 @@ def explain(extractor: Extractor, spans: Sequence[Span], extraction: Extraction)
     for span in tree.spans:
         kept, merged = own.get(span.span_id, []), joined.get(span.span_id, [])
         if kept:
-            outcome, reason = Outcome.KEPT, _kept([extraction.calls[position] for position in kept], readings.role(span))
+            outcome, reason = SpanOutcome.KEPT, _kept([extraction.calls[position] for position in kept], readings.role(span))
         elif merged:
-            outcome, reason = Outcome.MERGED, ignored.get(span.span_id) or _merged(readings.role(span))
+            outcome, reason = SpanOutcome.MERGED, ignored.get(span.span_id) or _merged(readings.role(span))
         else:
-            outcome, reason = Outcome.IGNORED, ignored.get(span.span_id, "it says nothing of a call")
+            outcome, reason = SpanOutcome.IGNORED, ignored.get(span.span_id, "it says nothing of a call")
         explained.append(
             SpanExplanation(
                 span_id=span.span_id,
@@ -145,7 +145,7 @@ def _merged(role: Role | None) -> str:
     return "a part of the call above it" if role is Role.PART else "another record of a call that is shown already"
 
 
-def _fields(call: ToolCall, tree: SpanTree, readings: Readings) -> tuple[FieldSource, ...]:
+def _fields(call: ToolCall, tree: SpanTree, readings: SpanClassifications) -> tuple[FieldSource, ...]:
     """Return where the fields of a call were found: on its own span, else on those that were merged into it."""
     spans = [tree.by_id[span_id] for span_id in (call.span_id, *call.merged_span_ids)]
     tools = [span for span in spans if readings.role(span) in {Role.TOOL, Role.PART} and not readings.dialects(span)[0].calls_from]
@@ -167,12 +167,12 @@ def _fields(call: ToolCall, tree: SpanTree, readings: Readings) -> tuple[FieldSo
     return tuple(found)
 
 
-def _told_by(spans: Sequence[Span], readings: Readings) -> bytes:
+def _told_by(spans: Sequence[Span], readings: SpanClassifications) -> bytes:
     """Return the span that holds messages about a call, else the call's own."""
     return next((span.span_id for span in reversed(spans) if readings.role(span) is Role.MODEL), spans[0].span_id)
 
 
-def _text_source(span: Span, tree: SpanTree, readings: Readings, field: str, value: str | None) -> FieldSource | None:
+def _text_source(span: Span, tree: SpanTree, readings: SpanClassifications, field: str, value: str | None) -> FieldSource | None:
     """Return where a span has a text that became a field of the call; None if it does not have it."""
     for _, found in find_all(span, tree, places(readings.dialects(span), field)):
         text = text_at(found.value, found.source)
@@ -181,7 +181,7 @@ def _text_source(span: Span, tree: SpanTree, readings: Readings, field: str, val
     return None
 
 
-def _offers(span: Span, tree: SpanTree, readings: Readings, field: str) -> list[tuple[ContentState, FieldSource]]:
+def _offers(span: Span, tree: SpanTree, readings: SpanClassifications, field: str) -> list[tuple[ContentState, FieldSource]]:
     """Return what a span recorded of arguments or output, the best first."""
     decode = decode_arguments if field == "arguments" else decode_output
     founds = find_content(span, tree, places(readings.dialects(span), field))
@@ -192,13 +192,13 @@ def _source(field: str, found: Found, span: Span) -> FieldSource:
     """Describe where a value was found."""
     source = found.source
     place = {
-        Origin.ATTR: f"attribute {source.key}",
-        Origin.ATTR_PREFIX: f"attributes {source.key}*",
-        Origin.SPAN_NAME: "span name",
-        Origin.VALUE: "a constant of the dialect",
-        Origin.EVENT: f"{'log record' if _is_logged(found, span) else 'event'} {source.key}",
+        ValueOrigin.ATTR: f"attribute {source.key}",
+        ValueOrigin.ATTR_PREFIX: f"attributes {source.key}*",
+        ValueOrigin.SPAN_NAME: "span name",
+        ValueOrigin.VALUE: "a constant of the dialect",
+        ValueOrigin.EVENT: f"{'log record' if _is_logged(found, span) else 'event'} {source.key}",
     }[source.origin]
-    if source.origin is Origin.EVENT and source.field != EVERY_FIELD:
+    if source.origin is ValueOrigin.EVENT and source.field != EVERY_FIELD:
         place += f", field {source.field}"
     if source.path:
         place += f" at {'.'.join(source.path)}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.dialect_parser import sorted_by_priority
-from otel_toolcall_eval.extraction.looks import Looks
+from otel_toolcall_eval.extraction.looks import DialectCache
 from otel_toolcall_eval.extraction.projecting import projection_of
-from otel_toolcall_eval.extraction.survey import Survey
+from otel_toolcall_eval.extraction.survey import TraceView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Extractor:
         """Compile ``dialects``, in any order."""
         self.dialects: Sequence[Dialect] = sorted_by_priority(dialects)
         self.projection: Projection = projection_of(self.dialects)
-        self._looks = Looks(self.dialects)
+        self._looks = DialectCache(self.dialects)
 
     def is_relevant(self, span: Span) -> bool:
         """Tell whether a span could matter to extraction. Cost: a look-up for each attribute that a dialect asks for."""
@@ -34,15 +34,15 @@ class Extractor:
         """Tell whether an agent ran in a span, by what the span itself says. Cost: as ``is_relevant``."""
         return self._looks.reading(span).is_agent
 
-    def survey(self, spans: Sequence[Span]) -> Survey:
+    def survey(self, spans: Sequence[Span]) -> TraceView:
         """Lay out the spans of one trace, in any order; the answer does not depend on it.
 
         Of several with one ID, the one that ends last counts. What came as a log record is handed over as an event on its span.
         """
-        return Survey(spans, self._looks)
+        return TraceView(spans, self._looks)
 
     def extract(self, spans: Sequence[Span]) -> Extraction:
-        """Return the tool calls of one trace; see ``Survey.extract``."""
+        """Return the tool calls of one trace; see ``TraceView.extract``."""
         return self.survey(spans).extract()
 
     def asked(self, span: Span) -> Sequence[Dialect]:

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_toolcall_eval.extraction.candidate import Candidate
-    from otel_toolcall_eval.extraction.readings import Readings
+    from otel_toolcall_eval.extraction.readings import SpanClassifications
 
 _ONLY_REQUESTS = "models asked for calls, and no span shows that any of them ran: instrument the agent framework, not only its model client"
 _DROPPED = "the producer dropped attributes of tool spans, so arguments or results may be lost: raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"
 
 
-def told(calls: Sequence[Candidate], readings: Readings) -> tuple[tuple[str, ...], tuple[IncompletenessReason, ...]]:
+def told(calls: Sequence[Candidate], readings: SpanClassifications) -> tuple[tuple[str, ...], tuple[IncompletenessReason, ...]]:
     """Return hints, each once, and why calls may be missing although no span is."""
     hints: dict[str, None] = {}
     doubts: tuple[IncompletenessReason, ...] = ()
@@ -35,7 +35,7 @@ def told(calls: Sequence[Candidate], readings: Readings) -> tuple[tuple[str, ...
     return tuple(hints), doubts
 
 
-def _content_hints(calls: Sequence[Candidate], readings: Readings) -> list[str]:
+def _content_hints(calls: Sequence[Candidate], readings: SpanClassifications) -> list[str]:
     """Return the hints on how to switch content on whose calls, all of them, recorded no arguments or no output.
 
     Calls that failed have no output to record, so they say nothing about it.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from otel_toolcall_eval.extraction.candidate import Candidate
-    from otel_toolcall_eval.extraction.readings import Readings
+    from otel_toolcall_eval.extraction.readings import SpanClassifications
     from otel_toolcall_eval.extraction.span_tree import SpanTree
 
 
@@ -21,7 +21,7 @@ class IgnoredSpans(Sequence[IgnoredSpan]):
 
     __slots__ = ("_calls", "_found", "_readings", "_tree", "_used")
 
-    def __init__(self, calls: Sequence[Candidate], tree: SpanTree, readings: Readings, used: Collection[bytes]) -> None:
+    def __init__(self, calls: Sequence[Candidate], tree: SpanTree, readings: SpanClassifications, used: Collection[bytes]) -> None:
         """Keep what it follows from; ``used`` are the spans that show a call without being one."""
         self._calls = calls
         self._tree = tree

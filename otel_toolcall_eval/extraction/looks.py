@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.extraction.conversations import tells_conversation
-from otel_toolcall_eval.extraction.dialect import Dialect, Operator, Role, Subject, Test, tests_within
+from otel_toolcall_eval.extraction.dialect import Dialect, Role, Subject, Test, TestOperator, tests_within
 from otel_toolcall_eval.extraction.matching import DialectIndex, fulfils, present, spelled
 from otel_toolcall_eval.extraction.plans import Plan
 
@@ -35,11 +35,11 @@ MAX_SCOPE_CHARS: Final = 200
 
 _TELLING = frozenset({Role.TOOL, Role.PART, Role.MODEL, Role.AGENT})
 _PLANNED = frozenset({Role.TOOL, Role.AGENT})
-_WANT_TEXTS = frozenset({Operator.EQUALS, Operator.IN, Operator.NOT_EQUALS})
+_WANT_TEXTS = frozenset({TestOperator.EQUALS, TestOperator.IN, TestOperator.NOT_EQUALS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class SpanClassification:
     """What the dialects make of spans of one look.
 
     One that says "ignore" is heard before all others, so nothing that looks like a call by a second convention gets past it.
@@ -62,7 +62,7 @@ class Reading:
 
     dialects: tuple[Dialect, ...]
     candidates: tuple[Dialect, ...]
-    speakers: tuple[Dialect, ...] | None
+    deciding_dialects: tuple[Dialect, ...] | None
     by_event: tuple[Dialect, ...]
     is_relevant: bool
     is_call: bool
@@ -73,7 +73,7 @@ class Reading:
     plan: Plan | None
 
     @classmethod
-    def of(cls, matching: Sequence[Dialect], span: Span) -> Reading:
+    def of(cls, matching: Sequence[Dialect], span: Span) -> SpanClassification:
         """Decide what dialects that match a span make of it: those that a higher one supersedes are not asked."""
         superseding = [dialect for dialect in matching if dialect.supersedes]
         asked = tuple(dialect for dialect in matching if not any(_supersedes(other, dialect) for other in superseding))
@@ -83,12 +83,12 @@ class Reading:
         candidates = ignoring or telling or asked
         first = next((dialect.role for dialect in candidates if dialect.role is not Role.PART), None)
         settled = all(dialect.role is not Role.PART for dialect in candidates)
-        speakers = of_role(candidates, first) if settled else None
+        deciding_dialects = of_role(candidates, first) if settled else None
         return cls(
             dialects=asked,
             candidates=candidates,
-            speakers=speakers,
-            plan=Plan.of(speakers, span) if speakers and first in _PLANNED else None,
+            deciding_dialects=deciding_dialects,
+            plan=Plan.of(deciding_dialects, span) if deciding_dialects and first in _PLANNED else None,
             by_event=by_event,
             is_relevant=any(dialect.role is not Role.IGNORE for dialect in asked),
             is_call=settled and first is Role.TOOL,
@@ -136,17 +136,17 @@ class Mark:
 
     __slots__ = ("looks", "reading")
 
-    def __init__(self, looks: Looks, reading: Reading) -> None:
+    def __init__(self, looks: DialectCache, reading: SpanClassification) -> None:
         """Take what is noted."""
         self.looks = looks
-        self.reading: Reading | None = reading
+        self.reading: SpanClassification | None = reading
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """Let a span that is copied, or sent to another process, take no note along."""
         return type(None), ()
 
 
-class Looks:
+class DialectCache:
     """Finds the reading of a span.
 
     Attributes:
@@ -163,24 +163,24 @@ class Looks:
         for test in attributes:
             if test.operator in _WANT_TEXTS and not test.path:
                 self._compared[test.key].update(test.values)
-        self._begun = [test for test in attributes if test.operator is Operator.PREFIX and not test.path]
-        self._found_out = [test for test in attributes if test.path or test.operator is Operator.REGEX]
+        self._begun = [test for test in attributes if test.operator is TestOperator.PREFIX and not test.path]
+        self._found_out = [test for test in attributes if test.path or test.operator is TestOperator.REGEX]
         named = [test for test in tests if test.subject is Subject.SPAN_NAME and not test.path]
         self._names = frozenset(value for test in named if test.operator in _WANT_TEXTS for value in test.values)
-        self._prefixed = tuple(test for test in named if test.operator is Operator.PREFIX)
+        self._prefixed = tuple(test for test in named if test.operator is TestOperator.PREFIX)
         self._prefixes = tuple(value for test in self._prefixed for value in test.values)
         self._events = frozenset(test.key for test in tests if test.subject is Subject.EVENT)
         covered = {Subject.ATTR, Subject.SCOPE, Subject.EVENT}
         self._asides = tuple(
             test
             for test in tests
-            if test.subject not in covered and not (test in named and test.operator in {*_WANT_TEXTS, Operator.PREFIX})
+            if test.subject not in covered and not (test in named and test.operator in {*_WANT_TEXTS, TestOperator.PREFIX})
         )
         self._layouts: dict[tuple[str, ...], Layout] = {}
         self._marks: list[Mark] = []
         self.remembered = 0
 
-    def reading(self, span: Span) -> Reading:
+    def reading(self, span: Span) -> SpanClassification:
         """Return what the dialects make of a span. Cost: a look-up for each attribute that a dialect asks for, at the first time."""
         mark = span.look
         if isinstance(mark, Mark) and mark.looks is self:
@@ -189,7 +189,7 @@ class Looks:
                 return reading
         return self._found(span)
 
-    def _found(self, span: Span) -> Reading:
+    def _found(self, span: Span) -> SpanClassification:
         """Return the reading of a span that was not asked for before, or whose look was forgotten."""
         keys = tuple(span.attributes)
         layout = self._layouts.get(keys) or self._laid_out(keys)
@@ -241,8 +241,8 @@ class Looks:
             self.remembered = 0
         self.remembered += 1
 
-    def _read(self, span: Span) -> Reading:
-        return Reading.of(self._index.matching(span), span)
+    def _read(self, span: Span) -> SpanClassification:
+        return SpanClassification.of(self._index.matching(span), span)
 
     def _laid_out(self, keys: tuple[str, ...]) -> Layout | None:
         """Return a new layout; None for a span that is too odd to be remembered."""

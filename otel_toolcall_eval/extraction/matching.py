@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.extraction.dialect import Dialect, Match, Operator, Subject, Test
+from otel_toolcall_eval.extraction.dialect import Dialect, Match, Subject, Test, TestOperator
 from otel_toolcall_eval.model.payload.text import UnreadableTextError, read_text
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def fulfils(condition: Test | Match, span: Span) -> bool:
         return any(event.name == condition.key for event in span.events) is condition.wanted
     plain = condition.subject is Subject.ATTR and not condition.path  # nearly all are: spared a call
     value = span.attributes.get(condition.key) if plain else _looked_at(condition, span)
-    if condition.operator is Operator.EXISTS:
+    if condition.operator is TestOperator.EXISTS:
         return present(value) is condition.wanted
     text = spelled(value)
     return text is not None and _compares(condition, text)
@@ -91,11 +91,11 @@ def fulfils(condition: Test | Match, span: Span) -> bool:
 
 def _compares(test: Test, text: str) -> bool:
     """Tell whether a text is what a test wants."""
-    if test.operator is Operator.NOT_EQUALS:
+    if test.operator is TestOperator.NOT_EQUALS:
         return text not in test.values
-    if test.operator is Operator.PREFIX:
+    if test.operator is TestOperator.PREFIX:
         return text.startswith(test.values)
-    if test.operator is Operator.REGEX:
+    if test.operator is TestOperator.REGEX:
         return test.pattern is not None and test.pattern.search(text[:MAX_TESTED_LENGTH]) is not None
     return text in test.values
 
@@ -158,12 +158,12 @@ class DialectIndex:
         elif test.subject is Subject.SPAN_NAME:
             for value in test.values:
                 self._by_name[value].append(position)
-        elif test.subject is Subject.SCOPE and test.operator is Operator.PREFIX:
+        elif test.subject is Subject.SCOPE and test.operator is TestOperator.PREFIX:
             self._by_scope_prefix.extend((value, position) for value in test.values)
         elif test.subject is Subject.SCOPE:
             for value in test.values:
                 self._by_scope[value].append(position)
-        elif test.operator in {Operator.EQUALS, Operator.IN} and not test.path:
+        elif test.operator in {TestOperator.EQUALS, TestOperator.IN} and not test.path:
             for value in test.values:
                 self._by_value[test.key][value].append(position)
         else:
@@ -221,7 +221,11 @@ class _Rarity:
             return self.needed(condition)
         if not condition.wanted or condition.subject in {Subject.KIND, Subject.RESOURCE}:
             return None
-        compared = {Operator.EQUALS, Operator.IN, Operator.PREFIX} if condition.subject is Subject.SCOPE else {Operator.EQUALS, Operator.IN}
+        compared = (
+            {TestOperator.EQUALS, TestOperator.IN, TestOperator.PREFIX}
+            if condition.subject is Subject.SCOPE
+            else {TestOperator.EQUALS, TestOperator.IN}
+        )
         if condition.subject in {Subject.SPAN_NAME, Subject.SCOPE} and condition.operator not in compared:
             return None
         return (condition,)

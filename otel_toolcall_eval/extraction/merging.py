@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.extraction.agents import Agents
     from otel_toolcall_eval.extraction.candidate import Candidate
-    from otel_toolcall_eval.extraction.readings import Readings
+    from otel_toolcall_eval.extraction.readings import SpanClassifications
     from otel_toolcall_eval.extraction.span_tree import SpanTree
 
 OVERLAP = 0.8
@@ -41,7 +41,7 @@ class Merger:
         readings: tells model and agent spans: what is below one was decided there, and is no observer of what is above.
     """
 
-    def __init__(self, tree: SpanTree, agents: Agents, readings: Readings) -> None:
+    def __init__(self, tree: SpanTree, agents: Agents, readings: SpanClassifications) -> None:
         """Look at the trace's tree."""
         self._tree = tree
         self._agents = agents

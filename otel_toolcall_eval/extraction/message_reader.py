@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.extraction.candidate import Candidate, Recorded
 from otel_toolcall_eval.extraction.decoding import TooDeepError, decode_arguments, decode_output, plain, read_as
-from otel_toolcall_eval.extraction.dialect import Decode, Dialect, MessageSource, Origin, Source, Step
+from otel_toolcall_eval.extraction.dialect import Decode, Dialect, MessageSource, ReadStep, Source, ValueOrigin
 from otel_toolcall_eval.extraction.matching import at_path, value_of
 from otel_toolcall_eval.extraction.messages import MAX_CALLS, MESSAGE_SHAPES, MessageAnswer, MessageCall
 from otel_toolcall_eval.extraction.reading import Found, find_in
@@ -94,10 +94,10 @@ def _entries(span: Span, tree: SpanTree, message: MessageSource) -> list[Message
 
 def _may_hold(span: Span, source: Source) -> bool:
     """Tell whether a call or an answer may stand at a source, by what can be told at once."""
-    own = source.step is Step.SELF
-    if own and source.origin is Origin.EVENT:
+    own = source.step is ReadStep.SELF
+    if own and source.origin is ValueOrigin.EVENT:
         return bool(span.events)
-    return not own or source.origin is not Origin.ATTR or _may_tell(value_of(span.attributes, source.key))
+    return not own or source.origin is not ValueOrigin.ATTR or _may_tell(value_of(span.attributes, source.key))
 
 
 def _may_tell(value: Value) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from otel_toolcall_eval.extraction.dialect import Decode, Origin, Role, Source, Step
+from otel_toolcall_eval.extraction.dialect import Decode, ReadStep, Role, Source, ValueOrigin
 from otel_toolcall_eval.extraction.matching import any_holds, holds
 from otel_toolcall_eval.model.tool_call import CallPhase
 
@@ -25,7 +25,7 @@ _Fact = TypeVar("_Fact")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class FieldSource:
     """A source of one dialect.
 
     Attributes:
@@ -42,7 +42,7 @@ class Place:
     direct: str | None
 
 
-Places: TypeAlias = "tuple[Place, ...]"
+Places: TypeAlias = "tuple[FieldSource, ...]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,14 +135,14 @@ def places(dialects: Sequence[Dialect], field: str, keys: Collection[str] | None
     for dialect in dialects:
         refused = dialect.placeholders.get(field, frozenset())
         for source in getattr(dialect, f"{field}_from"):
-            own = source.origin is Origin.ATTR and source.step is Step.SELF
+            own = source.origin is ValueOrigin.ATTR and source.step is ReadStep.SELF
             if own and keys is not None and source.key not in keys:
                 continue
             always = own and source.only_if is None and source.unless is None
             plain = always and not source.path and source.decode is Decode.AUTO
             direct = always and source.cut_when is None and not source.names_from
             found.append(
-                Place(
+                FieldSource(
                     source=source,
                     dialect=dialect,
                     placeholders=refused,

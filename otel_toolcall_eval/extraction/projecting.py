@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.conversations import CONVERSATION_KEYS
-from otel_toolcall_eval.extraction.dialect import Dialect, Origin, Source, Subject, Test, tests_within
+from otel_toolcall_eval.extraction.dialect import Dialect, Source, Subject, Test, ValueOrigin, tests_within
 from otel_toolcall_eval.model.trace import Projection
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def projection_of(dialects: Sequence[Dialect]) -> Projection:
     keys, prefixes, events = set(_ALWAYS_KEYS), set[str](), set(_ALWAYS_EVENTS)
     for dialect in dialects:
         for source in _sources(dialect):
-            if source.origin is Origin.ATTR:
+            if source.origin is ValueOrigin.ATTR:
                 keys.add(source.key)
-            elif source.origin is Origin.ATTR_PREFIX:
+            elif source.origin is ValueOrigin.ATTR_PREFIX:
                 prefixes.add(source.key)
-            elif source.origin is Origin.EVENT:
+            elif source.origin is ValueOrigin.EVENT:
                 events.add(source.key)
             if source.names_from:
                 keys.add(source.names_from)
@@ -50,7 +50,7 @@ def projection_of(dialects: Sequence[Dialect]) -> Projection:
 
 def events_read(dialect: Dialect) -> frozenset[str]:
     """Return the names of the events that a dialect takes something from; those that it only tests are none."""
-    return frozenset(source.key for source in _sources(dialect) if source.origin is Origin.EVENT)
+    return frozenset(source.key for source in _sources(dialect) if source.origin is ValueOrigin.EVENT)
 
 
 def _sources(dialect: Dialect) -> Iterator[Source]:

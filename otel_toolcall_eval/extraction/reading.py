@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.extraction.dialect import Dialect, Origin, Pattern, Source, Step
+from otel_toolcall_eval.extraction.dialect import Dialect, Pattern, ReadStep, Source, ValueOrigin
 from otel_toolcall_eval.extraction.matching import MAX_TESTED_LENGTH, holds, present, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from otel_toolcall_eval.extraction.plans import Place, Places
+    from otel_toolcall_eval.extraction.plans import FieldSource, Places
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span, SpanEvent, Value
 
@@ -41,7 +41,7 @@ class Found:
     cut: bool = False
 
 
-def find_all(span: Span, tree: SpanTree, places: Places) -> Iterator[tuple[Place, Found]]:
+def find_all(span: Span, tree: SpanTree, places: Places) -> Iterator[tuple[FieldSource, Found]]:
     """Yield what is found at the places of a field, in their order, nulls too."""
     for place in places:
         source = place.source
@@ -74,7 +74,7 @@ def find_content(span: Span, tree: SpanTree, places: Places) -> list[Found]:
     """
     whole: list[Found] = []
     blank: list[Found] = []
-    cut: set[tuple[Step, str, str]] = set()
+    cut: set[tuple[ReadStep, str, str]] = set()
     for place, found in find_all(span, tree, places):
         key = found.source.step, found.source.key, found.source.field
         if key in cut:
@@ -87,7 +87,7 @@ def find_content(span: Span, tree: SpanTree, places: Places) -> list[Found]:
     return whole + blank
 
 
-def find_direct(span: Span, place: Place, attribute: str) -> Found | None:
+def find_direct(span: Span, place: FieldSource, attribute: str) -> Found | None:
     """Return what ``find_content`` does where there is only this place, and it is the value of an attribute as it stands."""
     value = value_of(span.attributes, attribute)
     if value is None and attribute not in span.attributes:
@@ -99,9 +99,9 @@ def find_direct(span: Span, place: Place, attribute: str) -> Found | None:
 
 def _spans(span: Span, tree: SpanTree, source: Source) -> Sequence[Span]:
     """Return the spans that a source looks at."""
-    if source.step is Step.SELF:
+    if source.step is ReadStep.SELF:
         return (span,)
-    if source.step is Step.CHILD:
+    if source.step is ReadStep.CHILD:
         return tree.children(span)[:MAX_CHILDREN_ASKED]
     parent = tree.parent(span)
     return () if parent is None else (parent,)
@@ -116,15 +116,15 @@ def _open(source: Source, span: Span) -> bool:
 
 def _values(span: Span, source: Source) -> Iterator[Value]:
     """Yield what is recorded at the source's place."""
-    if source.origin is Origin.EVENT:
+    if source.origin is ValueOrigin.EVENT:
         yield from _event_values(span, source)
-    elif source.origin is Origin.ATTR:
+    elif source.origin is ValueOrigin.ATTR:
         if source.key in span.attributes:
             yield span.attributes[source.key]
-    elif source.origin is Origin.ATTR_PREFIX:
+    elif source.origin is ValueOrigin.ATTR_PREFIX:
         if (rebuilt := _rebuilt(span.attributes, source.key)) is not None:
             yield rebuilt
-    elif source.origin is Origin.SPAN_NAME:
+    elif source.origin is ValueOrigin.SPAN_NAME:
         if (name := _cut_name(span.name, source)) is not None:
             yield name
     else:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.extraction.dialect import Dialect
-    from otel_toolcall_eval.extraction.looks import Looks, Reading
+    from otel_toolcall_eval.extraction.looks import DialectCache, SpanClassification
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
 
@@ -25,8 +25,8 @@ _CALLS = frozenset({Role.TOOL, Role.PART})
 _QUOTE = re.compile(r"\{([^{}]+)\}")
 
 
-class Readings:
-    """The role of each span, and the dialects that speak for it; see ``Reading``.
+class SpanClassifications:
+    """The role of each span, and the dialects that speak for it; see ``SpanClassification``.
 
     Attributes:
         calls: the spans that stand for calls, or for parts of one, in order of time.
@@ -36,10 +36,10 @@ class Readings:
         tell_conversations: a span may name its conversation.
     """
 
-    def __init__(self, tree: SpanTree, looks: Looks) -> None:
+    def __init__(self, tree: SpanTree, looks: DialectCache) -> None:
         """Decide on each span of ``tree``; ``looks`` tells what dialects make of it by itself."""
         self._tree = tree
-        self._readings: dict[bytes, Reading] = {}
+        self._readings: dict[bytes, SpanClassification] = {}
         self._settled: dict[bytes, tuple[Dialect, ...]] = {}  # the speakers for spans whose role hangs on the span above
         self.calls: list[Span] = []
         self.models: list[Span] = []
@@ -50,7 +50,7 @@ class Readings:
         for span in tree.spans:
             reading = looks.reading(span)
             self._readings[span.span_id] = reading
-            if reading.speakers is None:
+            if reading.deciding_dialects is None:
                 all_settled = False
             elif reading.is_call:
                 self.calls.append(span)
@@ -69,7 +69,7 @@ class Readings:
         """Decide on the spans whose role hangs on the span above."""
         for span in self._tree.parents_first:
             reading = self._readings[span.span_id]
-            if reading.speakers is None:
+            if reading.deciding_dialects is None:
                 self._settled[span.span_id] = of_role(reading.candidates, self._role_of(span, reading.candidates))
         role = {span.span_id: self.role(span) for span in self._tree.spans}
         self.calls = [span for span in self._tree.spans if role[span.span_id] in _CALLS]
@@ -101,8 +101,8 @@ class Readings:
 
     def dialects(self, span: Span) -> tuple[Dialect, ...]:
         """Return the dialects that read a span."""
-        speakers = self._readings[span.span_id].speakers
-        return self._settled[span.span_id] if speakers is None else speakers
+        deciding_dialects = self._readings[span.span_id].deciding_dialects
+        return self._settled[span.span_id] if deciding_dialects is None else deciding_dialects
 
     def plan(self, span: Span) -> Plan:
         """Return what is to be looked for on a span that stands for a call, a part of one or an agent."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.extraction.candidate import Candidate
     from otel_toolcall_eval.extraction.dialect import Dialect, MessageSource
     from otel_toolcall_eval.extraction.messages import MessageAnswer
-    from otel_toolcall_eval.extraction.readings import Readings
+    from otel_toolcall_eval.extraction.readings import SpanClassifications
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
 
@@ -34,7 +34,7 @@ _ANY = "*"  # stands for all arguments; no fingerprint is this text
 class RequestJoiner:
     """Joins the requests and answers of one trace with its calls. Cost: linear, but for the answers that are looked for."""
 
-    def __init__(self, tree: SpanTree, agents: Agents, readings: Readings) -> None:
+    def __init__(self, tree: SpanTree, agents: Agents, readings: SpanClassifications) -> None:
         """Look at the spans of models."""
         self._tree = tree
         self._agents = agents

@@ -14,7 +14,7 @@ from otel_toolcall_eval.extraction.kinds import mark_kinds, mark_rejected
 from otel_toolcall_eval.extraction.merging import Merger
 from otel_toolcall_eval.extraction.message_reader import batch_in
 from otel_toolcall_eval.extraction.ordering import in_a_row, in_order, parallel_groups
-from otel_toolcall_eval.extraction.readings import Readings
+from otel_toolcall_eval.extraction.readings import SpanClassifications
 from otel_toolcall_eval.extraction.requests import RequestJoiner
 from otel_toolcall_eval.extraction.span_tree import SpanTree
 from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Extraction, ToolCall
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.extraction.candidate import Candidate
-    from otel_toolcall_eval.extraction.looks import Looks
+    from otel_toolcall_eval.extraction.looks import DialectCache
     from otel_toolcall_eval.model.trace import Span
 
 
-class Survey:
+class TraceView:
     """A trace before its calls are read."""
 
-    def __init__(self, spans: Sequence[Span], looks: Looks) -> None:
+    def __init__(self, spans: Sequence[Span], looks: DialectCache) -> None:
         """Take ``spans`` of one trace, in any order; ``looks`` tells what dialects make of a span.
 
         Nothing is laid out before it is asked for.
@@ -39,7 +39,7 @@ class Survey:
         self._looks = looks
         # No cached_property: until Python 3.12 it has a lock for all instances, which a fork may find held by the judging thread.
         self._tree: SpanTree | None = None
-        self._readings: Readings | None = None
+        self._readings: SpanClassifications | None = None
         self._agents: Agents | None = None
 
     @property
@@ -50,10 +50,10 @@ class Survey:
         return self._tree
 
     @property
-    def readings(self) -> Readings:
+    def readings(self) -> SpanClassifications:
         """Return what each of them is."""
         if self._readings is None:
-            self._readings = Readings(self.tree, self._looks)
+            self._readings = SpanClassifications(self.tree, self._looks)
         return self._readings
 
     @property
@@ -97,7 +97,7 @@ class Survey:
         )
 
 
-def _read(span: Span, tree: SpanTree, readings: Readings) -> Sequence[Candidate]:
+def _read(span: Span, tree: SpanTree, readings: SpanClassifications) -> Sequence[Candidate]:
     """Read the calls that a span itself shows, which stands for calls or for a part of one."""
     plan = readings.plan(span)
     if plan.is_batch:
@@ -106,7 +106,7 @@ def _read(span: Span, tree: SpanTree, readings: Readings) -> Sequence[Candidate]
     return () if call is None else (call,)
 
 
-def _finished(calls: Sequence[Candidate], tree: SpanTree, readings: Readings, agents: Agents) -> tuple[ToolCall, ...]:
+def _finished(calls: Sequence[Candidate], tree: SpanTree, readings: SpanClassifications, agents: Agents) -> tuple[ToolCall, ...]:
     """Turn candidates, in order, into calls."""
     groups: Mapping[int, int] = {}
     if not in_a_row(calls):

@@ -37,7 +37,7 @@ _VERSION_CHARACTERS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluator:
+class ConfiguredEvaluator:
     """A configured evaluator.
 
     Attributes:
@@ -76,7 +76,7 @@ def configure(
     key: str,
     name: str | None,
     tolerant: bool,
-) -> Evaluator:
+) -> ConfiguredEvaluator:
     """Return an evaluator with the given configuration; what is wrong with it goes to ``diagnostics``.
 
     Args:
@@ -94,7 +94,7 @@ def configure(
     if not says_nothing(raw_default):
         default_place = place_of(raw, "default_evaluation_criteria", place)
         default = criteria_of(config, raw_default, default_place, diagnostics, tolerant=tolerant)
-    return Evaluator(key=key, name=config.name or name or key, kind=kind, config=config, default=default, place=place)
+    return ConfiguredEvaluator(key=key, name=config.name or name or key, kind=kind, config=config, default=default, place=place)
 
 
 def criteria_of(
@@ -166,7 +166,7 @@ def _tell(diagnostics: Diagnostics, warn: Callable[[Problem], None] | None) -> N
             warn(warning)
 
 
-def _configured(name: str, config: Mapping[str, object] | None, diagnostics: Diagnostics, *, tolerant: bool) -> Evaluator:
+def _configured(name: str, config: Mapping[str, object] | None, diagnostics: Diagnostics, *, tolerant: bool) -> ConfiguredEvaluator:
     kind = referred(name)
     if not isinstance(kind, EvaluatorType):
         fix = use_one_of(name, [*BY_ID, *(kind.class_name for kind in BY_ID.values())])

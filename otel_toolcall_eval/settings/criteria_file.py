@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from otel_toolcall_eval.settings.document import Document
+    from otel_toolcall_eval.settings.document import SettingsDocument
 
 
 MAX_ENTRIES = 20_000
@@ -137,12 +137,12 @@ def meant_kind(value: object) -> str | None:
     return None
 
 
-def strictness_of(document: Document) -> Strictness:
+def strictness_of(document: SettingsDocument) -> Strictness:
     """Return where unknown keys of a file are errors."""
     return Strictness(structure=in_our_form(document), content=document.yaml)
 
 
-def in_our_form(document: Document) -> bool:
+def in_our_form(document: SettingsDocument) -> bool:
     """Tell whether a file is written in our form, where unknown keys are errors, or in the sample's, which may have more keys."""
     return document.yaml or any(not _OUR_KEYS.isdisjoint(found) for found in _structure(document.value))
 
@@ -224,7 +224,7 @@ class _Loading:
         self._seen[true] = source.services
         return True
 
-    def _read_file(self, document: Document, source: CriteriaSource, scope: Scope, *, direct: bool) -> None:
+    def _read_file(self, document: SettingsDocument, source: CriteriaSource, scope: Scope, *, direct: bool) -> None:
         strictness = strictness_of(document)
         match kind_of_file(document.value):
             case FileKind.EVALUATOR:
@@ -235,7 +235,7 @@ class _Loading:
             case _:
                 self._other(document, direct=direct)
 
-    def _other(self, document: Document, *, direct: bool) -> None:
+    def _other(self, document: SettingsDocument, *, direct: bool) -> None:
         what = "this is neither an evaluator nor an eval set"
         meant = meant_kind(document.value)
         if direct or (meant is not None and document.yaml):

@@ -33,7 +33,7 @@ _SPLIT = f"split it; JSON may have {MAX_JSON_BYTES // _MIB} MiB, YAML {MAX_YAML_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class SettingsDocument:
     """A file that was read.
 
     Attributes:
@@ -47,7 +47,7 @@ class Document:
     yaml: bool
 
 
-def read_document(path: Path, diagnostics: Diagnostics) -> Document | None:
+def read_document(path: Path, diagnostics: Diagnostics) -> SettingsDocument | None:
     """Read a file; what is wrong with it goes to ``diagnostics``, and None comes back.
 
     The format follows the name: ``.yaml`` and ``.yml`` are YAML 1.2 (``on`` and ``no`` are text), everything else is JSON.
@@ -70,7 +70,7 @@ def read_document(path: Path, diagnostics: Diagnostics) -> Document | None:
         value = plain_values(value, place, diagnostics)
     if len(diagnostics.problems) > known:
         return None
-    return Document(value=value, place=place, yaml=yaml)
+    return SettingsDocument(value=value, place=place, yaml=yaml)
 
 
 def _read_text(path: Path, place: SourceLocation, limit: int, diagnostics: Diagnostics) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.settings.config_model import check, member, place_of
-from otel_toolcall_eval.settings.criteria_check import Evaluator, criteria_of
+from otel_toolcall_eval.settings.criteria_check import ConfiguredEvaluator, criteria_of
 from otel_toolcall_eval.settings.criteria_models import TYPES, EvalItemModel, EvalSetModel, Foreign, MatchModel
 from otel_toolcall_eval.settings.diagnostics import SourceLocation, did_you_mean, quoted, use_one_of
 from otel_toolcall_eval.settings.evaluator_file import Scope, find, key_of
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.tool_call import Json
     from otel_toolcall_eval.model.trace import Attributes, Value
     from otel_toolcall_eval.settings.diagnostics import Diagnostics
-    from otel_toolcall_eval.settings.document import Document
+    from otel_toolcall_eval.settings.document import SettingsDocument
     from otel_toolcall_eval.settings.evaluator_file import Known, Strictness
 
 
 @cache
-def _unconfigured() -> Mapping[str, Evaluator]:
+def _unconfigured() -> Mapping[str, ConfiguredEvaluator]:
     """Return the evaluators that a set may name without their file, by ID. Not made at import, since it builds their models."""
     return {
-        kind.evaluator_id: Evaluator(
+        kind.evaluator_id: ConfiguredEvaluator(
             key=kind.class_name,
             name=kind.class_name,
             kind=kind,
@@ -53,7 +53,7 @@ class LocatedSet:
 class EvalSetReader:
     """Reads one eval set."""
 
-    def __init__(self, document: Document, diagnostics: Diagnostics, *, services: frozenset[str], strictness: Strictness) -> None:
+    def __init__(self, document: SettingsDocument, diagnostics: Diagnostics, *, services: frozenset[str], strictness: Strictness) -> None:
         """Read the inline evaluators; the items wait until the evaluators of all files are known."""
         self.inline = Scope()
         self._document = document
@@ -125,10 +125,10 @@ class EvalSetReader:
     def _checks(self, raw: object, place: SourceLocation, scopes: Sequence[Scope], threshold: float | None) -> tuple[Check, ...]:
         criterias = member(raw, "evaluation_criterias")
         at = place_of(raw, "evaluation_criterias", place)
-        chosen: list[tuple[str, Evaluator, Criteria]] = []
+        chosen: list[tuple[str, ConfiguredEvaluator, Criteria]] = []
         for key, raw_criteria in criterias.items() if isinstance(criterias, dict) else ():
             evaluator = self._find(key, at.at(key), scopes)
-            if not isinstance(evaluator, Evaluator):
+            if not isinstance(evaluator, ConfiguredEvaluator):
                 if evaluator is Foreign.FOREIGN:
                     self._diagnostics.warn(at.at(key), f"the evaluator {quoted(key)} is not run here", "nothing to do for the others")
                 continue
@@ -144,7 +144,7 @@ class EvalSetReader:
             for name, (_, evaluator, criteria) in zip(names, chosen, strict=True)
         )
 
-    def _criteria(self, evaluator: Evaluator, raw: object, place: SourceLocation) -> Criteria | None:
+    def _criteria(self, evaluator: ConfiguredEvaluator, raw: object, place: SourceLocation) -> Criteria | None:
         if raw is not None and raw != {}:
             return criteria_of(evaluator.config, raw, place, self._diagnostics, tolerant=not self._strictness.content)
         if evaluator.default is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from otel_toolcall_eval.settings.config_model import check, member, place_of
-from otel_toolcall_eval.settings.criteria_check import Evaluator, configure
+from otel_toolcall_eval.settings.criteria_check import ConfiguredEvaluator, configure
 from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorModel, EvaluatorType, Foreign, referred, type_of
 from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation
 
-Known: TypeAlias = "Evaluator | Foreign"
+Known: TypeAlias = "ConfiguredEvaluator | Foreign"
 
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -77,15 +77,15 @@ class Scope:
         """Give evaluators that share a name, as copies of a file do, their IDs as names: scores have to tell them apart."""
         names = Counter(evaluator.name for evaluator in self.evaluators)
         for key, (evaluator, place) in self._known.items():
-            if isinstance(evaluator, Evaluator) and names[evaluator.name] > 1:
+            if isinstance(evaluator, ConfiguredEvaluator) and names[evaluator.name] > 1:
                 what = f"several evaluators have the name {quoted(evaluator.name)}; scores are emitted under their IDs"
                 diagnostics.warn(place, what, "give each its own name")
                 self._known[key] = (replace(evaluator, name=evaluator.key), place)
 
     @property
-    def evaluators(self) -> Sequence[Evaluator]:
+    def evaluators(self) -> Sequence[ConfiguredEvaluator]:
         """Return the evaluators that are ours to run."""
-        return [evaluator for evaluator, _ in self._known.values() if isinstance(evaluator, Evaluator)]
+        return [evaluator for evaluator, _ in self._known.values() if isinstance(evaluator, ConfiguredEvaluator)]
 
     @property
     def keys(self) -> Iterable[str]:
@@ -98,7 +98,7 @@ class Scope:
         return None if found is None else found[0]
 
 
-def find(identifier: str, scopes: Iterable[Scope], defaults: Mapping[str, Evaluator]) -> Known | None:
+def find(identifier: str, scopes: Iterable[Scope], defaults: Mapping[str, ConfiguredEvaluator]) -> Known | None:
     """Return what an eval set means by an ID: the nearest evaluator that has it, else one of the four as it comes."""
     for scope in scopes:
         found = scope.get(identifier)

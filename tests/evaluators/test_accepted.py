@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.evaluators.accepted import MAX_BYTES, MAX_TEXT_CHARS, Accepted
+from otel_toolcall_eval.evaluators.accepted import MAX_BYTES, MAX_TEXT_CHARS, MatchCache
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.extraction.candidate import Recorded
-from otel_toolcall_eval.extraction.dialect import Decode, Dialect, Match, Origin, Source
+from otel_toolcall_eval.extraction.dialect import Decode, Dialect, Match, Source, ValueOrigin
 from otel_toolcall_eval.extraction.reading import Found
 from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation, OutputCriteria, OutputExpectation
 from otel_toolcall_eval.model.tool_call import CallLog, Payload, ToolCall
@@ -20,7 +20,7 @@ from tests.evaluators.test_turns import OBJECTS, OUTPUTS, TEXTS, told
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Value
 
-SOURCES = [Source(origin=Origin.ATTR, key="k", decode=decode) for decode in Decode]
+SOURCES = [Source(origin=ValueOrigin.ATTR, key="k", decode=decode) for decode in Decode]
 PLAIN = Dialect(name="plain", family="d", match=Match())
 MASKED = Dialect(
     name="masked", family="d", match=Match(), placeholders={"redacted": frozenset({"x"})}, empty_arguments=frozenset({'{"a": 1}'})
@@ -32,7 +32,7 @@ def recorded(text: Value, *, source: Source = SOURCES[0], dialect: Dialect = PLA
 
 
 def test_text_is_known_at_its_place_under_its_rules() -> None:
-    accepted = Accepted(2)
+    accepted = MatchCache(2)
     assert not accepted.knows(0, recorded("{}"))
     accepted.add(0, recorded("{}"))
     assert accepted.knows(0, recorded("{}"))
@@ -53,7 +53,7 @@ def test_text_is_known_at_its_place_under_its_rules() -> None:
     ],
 )
 def test_what_more_than_a_text_decides_is_neither_known_nor_remembered(more: Payload) -> None:
-    accepted = Accepted(1)
+    accepted = MatchCache(1)
     accepted.add(0, more)
     assert not accepted.knows(0, more)
     accepted.add(0, recorded("{}"))
@@ -61,14 +61,14 @@ def test_what_more_than_a_text_decides_is_neither_known_nor_remembered(more: Pay
 
 
 def test_what_another_span_has_a_say_in_is_not_known() -> None:
-    accepted, twice = Accepted(1), recorded("{}")
+    accepted, twice = MatchCache(1), recorded("{}")
     accepted.add(0, recorded("{}"))
     twice.also(recorded("[]"))
     assert not accepted.knows(0, twice)
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    accepted = Accepted(2)
+    accepted = MatchCache(2)
     accepted.add(0, recorded("x" * (MAX_TEXT_CHARS + 1)))
     assert not accepted.knows(0, recorded("x" * (MAX_TEXT_CHARS + 1)))
     texts = [f"{number:0{MAX_TEXT_CHARS - 400}}" for number in range(MAX_BYTES // (MAX_TEXT_CHARS - 400 + 49 + 200) + 1)]
@@ -79,7 +79,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 def test_nothing_is_known_of_any_place_once_all_is_forgotten() -> None:
-    accepted, texts = Accepted(2), [f"{number:04000}" for number in range(MAX_BYTES // 4_249 + 1)]
+    accepted, texts = MatchCache(2), [f"{number:04000}" for number in range(MAX_BYTES // 4_249 + 1)]
     accepted.add(1, recorded("{}"))
     for text in texts:
         accepted.add(0, recorded(text))
@@ -88,7 +88,7 @@ def test_nothing_is_known_of_any_place_once_all_is_forgotten() -> None:
 
 
 def test_texts_that_take_turns_are_all_known() -> None:
-    accepted = Accepted(1)
+    accepted = MatchCache(1)
     for text in ("{}", "[]"):
         accepted.add(0, recorded(text))
     assert [accepted.knows(0, recorded(text)) for text in ("{}", "[]", "{}", "()")] == [True, True, True, False]
@@ -96,15 +96,15 @@ def test_texts_that_take_turns_are_all_known() -> None:
 
 
 def test_memory_of_many_short_texts_is_bounded() -> None:
-    accepted, texts = Accepted(1), [f"{number}" for number in range(5_000)]
+    accepted, texts = MatchCache(1), [f"{number}" for number in range(5_000)]
     for text in texts:
         accepted.add(0, recorded(text))
     assert 0 < sum(accepted.knows(0, recorded(text)) for text in texts) <= MAX_BYTES // 250
 
 
 def test_text_that_several_dialects_write_is_known_under_each_of_some() -> None:
-    accepted = Accepted(1)
-    read = [recorded("{}", source=Source(origin=Origin.ATTR, key=f"k{number}")) for number in range(6)]
+    accepted = MatchCache(1)
+    read = [recorded("{}", source=Source(origin=ValueOrigin.ATTR, key=f"k{number}")) for number in range(6)]
     for _ in range(2):
         for one in read:
             accepted.add(0, one)

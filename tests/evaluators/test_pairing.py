@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from otel_toolcall_eval.evaluators.matching import UNMATCHED
-from otel_toolcall_eval.evaluators.pairing import Candidates, Fits, Pairing, Wanted, pair
+from otel_toolcall_eval.evaluators.pairing import Candidates, Expectations, MatchSets, Pairing, pair
 from otel_toolcall_eval.model.criteria import ArgsExpectation, Matching
 from tests.evaluators.calls import call, log
 
 
-def wanted(*tools: str, ids: tuple[str | None, ...] | None = None) -> Wanted:
-    return Wanted.of(
+def wanted(*tools: str, ids: tuple[str | None, ...] | None = None) -> Expectations:
+    return Expectations.of(
         [
             ArgsExpectation(tool=tool, arguments={}, call_id=call_id)
             for tool, call_id in zip(tools, ids or (None,) * len(tools), strict=True)
@@ -18,7 +18,7 @@ def wanted(*tools: str, ids: tuple[str | None, ...] | None = None) -> Wanted:
 
 
 def pair_up(
-    expected: Wanted,
+    expected: Expectations,
     candidates: Candidates,
     certain: list[int],
     possible: list[int] | None = None,
@@ -28,7 +28,7 @@ def pair_up(
     always: list[bool] | None = None,
 ) -> Pairing:
     nothing = [0] * len(certain)
-    fits = Fits(certain=certain, possible=possible or nothing, always=always or [False] * len(certain))
+    fits = MatchSets(certain=certain, possible=possible or nothing, always=always or [False] * len(certain))
     return pair(expected, candidates, fits, matching=matching, open_ended=open_ended)
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from otel_toolcall_eval.evaluators.plans import MAX_PLANS, Plans
+from otel_toolcall_eval.evaluators.plans import MAX_PLANS, PrecomputedCriteria
 
 
 def test_plan_is_made_once_for_the_same_criteria() -> None:
@@ -10,7 +10,7 @@ def test_plan_is_made_once_for_the_same_criteria() -> None:
         made.append(criteria)
         return len(made)
 
-    plans: Plans[list[str], int] = Plans(build)
+    plans: PrecomputedCriteria[list[str], int] = PrecomputedCriteria(build)
     one, equal = ["a"], ["a"]
     assert [plans.of(one), plans.of(one), plans.of(equal), plans.of(one)] == [1, 1, 2, 1]
     assert made == [one, equal]
@@ -24,7 +24,7 @@ def test_plans_do_not_pile_up() -> None:
         made += 1
         return criteria
 
-    plans: Plans[object, object] = Plans(build)
+    plans: PrecomputedCriteria[object, object] = PrecomputedCriteria(build)
     kept = [object() for _ in range(MAX_PLANS)]
     assert [plans.of(criteria) for criteria in kept * 2] == kept * 2
     assert made == MAX_PLANS

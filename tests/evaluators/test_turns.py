@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
-from otel_toolcall_eval.evaluators.pairing import Wanted
-from otel_toolcall_eval.evaluators.turns import in_turn
+from otel_toolcall_eval.evaluators.pairing import Expectations
+from otel_toolcall_eval.evaluators.turns import pair_in_order
 from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation, Matching, OutputCriteria, OutputExpectation
 from tests.evaluators.calls import ABSENT, NO_ARGUMENTS, NO_OUTPUT, UNPARSED, call, full, log, said
 
@@ -45,7 +45,7 @@ def told(score: Score) -> list[object]:
 
 
 def identified(calls: CallLog) -> CallLog:
-    """The same calls, all with the ID that all expectations ask for then: so ``in_turn`` leaves them alone."""
+    """The same calls, all with the ID that all expectations ask for then: so ``pair_in_order`` leaves them alone."""
     return replace(calls, calls=tuple(replace(made, call_id=IDS) for made in calls.calls))
 
 
@@ -90,8 +90,8 @@ def test_outputs_in_turn_score_as_all_others_do(wanted: list[tuple[str, Json]], 
     ],
 )
 def test_calls_are_taken_in_turn(calls: CallLog, places: list[int] | None) -> None:
-    expected = Wanted.of([ArgsExpectation(tool=tool, arguments={}) for tool in "ffg"])
-    taken = in_turn(expected, calls, Matching.MAXIMUM)
+    expected = Expectations.of([ArgsExpectation(tool=tool, arguments={}) for tool in "ffg"])
+    taken = pair_in_order(expected, calls, Matching.MAXIMUM)
     assert taken == (None if places is None else [calls.calls[place] for place in places])
 
 
@@ -105,12 +105,12 @@ def test_calls_are_taken_in_turn(calls: CallLog, places: list[int] | None) -> No
     ],
 )
 def test_what_depends_on_more_is_left_to_others(call_id: str | None, matching: Matching, open_ended: bool, left_alone: bool) -> None:  # noqa: FBT001 - columns of the table
-    expected = Wanted.of([ArgsExpectation(tool="f", arguments={}, call_id=call_id)])
-    assert (in_turn(expected, log("f", open_ended=open_ended), matching) is None) is left_alone
+    expected = Expectations.of([ArgsExpectation(tool="f", arguments={}, call_id=call_id)])
+    assert (pair_in_order(expected, log("f", open_ended=open_ended), matching) is None) is left_alone
 
 
 def test_nothing_expected_is_left_to_others() -> None:
-    assert in_turn(Wanted.of([]), log("f"), Matching.MAXIMUM) is None
+    assert pair_in_order(Expectations.of([]), log("f"), Matching.MAXIMUM) is None
 
 
 def test_contents_of_calls_that_come_after_a_mismatch_are_read_all_the_same() -> None:

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.extraction.candidate import Recorded
-from otel_toolcall_eval.extraction.dialect import Dialect, Match, Origin, Source
+from otel_toolcall_eval.extraction.dialect import Dialect, Match, Source, ValueOrigin
 from otel_toolcall_eval.extraction.reading import Found
 from otel_toolcall_eval.model.tool_call import Content, ContentState
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Value
 
-SOURCE = Source(origin=Origin.ATTR, key="k")
+SOURCE = Source(origin=ValueOrigin.ATTR, key="k")
 DIALECT = Dialect(name="d", family="d", match=Match())
 
 

@@ -14,7 +14,7 @@ from otel_toolcall_eval.extraction.decoding import (
     read_as,
     unwrap,
 )
-from otel_toolcall_eval.extraction.dialect import Decode, Dialect, Match, Origin, Source
+from otel_toolcall_eval.extraction.dialect import Decode, Dialect, Match, Source, ValueOrigin
 from otel_toolcall_eval.extraction.reading import Found
 from otel_toolcall_eval.model.tool_call import Content, ContentState
 
@@ -28,7 +28,7 @@ SCHEMA = '{"type": "object", "properties": {"city": {"type": "string"}, "unit": 
 
 
 def _found(value: Value, *, cut: bool = False, names: Value = None, **reading: Any) -> Found:  # noqa: ANN401 - fields of Source
-    return Found(value=value, source=Source(origin=Origin.ATTR, key="k", **reading), dialect=MASKED, names=names, cut=cut)
+    return Found(value=value, source=Source(origin=ValueOrigin.ATTR, key="k", **reading), dialect=MASKED, names=names, cut=cut)
 
 
 def _arguments(value: Value, **reading: Any) -> Content:  # noqa: ANN401

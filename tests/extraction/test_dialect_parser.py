@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_toolcall_eval.extraction.dialect import Decode, Operator, Origin, Role, Step, Subject
+from otel_toolcall_eval.extraction.dialect import Decode, ReadStep, Role, Subject, TestOperator, ValueOrigin
 from otel_toolcall_eval.extraction.dialect_parser import MAX_DIALECTS, parse_dialects, sorted_by_priority
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
@@ -99,19 +99,19 @@ def test_everything_that_a_dialect_can_say_is_read() -> None:
 @pytest.mark.parametrize(
     ("test", "subject", "operator", "values"),
     [
-        pytest.param({"attr": "k"}, Subject.ATTR, Operator.EXISTS, (), id="present"),
-        pytest.param({"attr": "k", "exists": False}, Subject.ATTR, Operator.EXISTS, (), id="absent"),
-        pytest.param({"attr": "k", "equals": 1.5}, Subject.ATTR, Operator.EQUALS, ("1.5",), id="number"),
-        pytest.param({"attr": "k", "equals": False}, Subject.ATTR, Operator.EQUALS, ("false",), id="boolean"),
-        pytest.param({"resource": "k", "prefix": "x"}, Subject.RESOURCE, Operator.PREFIX, ("x",), id="resource"),
-        pytest.param({"event": "k"}, Subject.EVENT, Operator.EXISTS, (), id="event"),
-        pytest.param({"span_name": "k"}, Subject.SPAN_NAME, Operator.EQUALS, ("k",), id="span name"),
-        pytest.param({"scope": {"in": ["a", "b"]}}, Subject.SCOPE, Operator.IN, ("a", "b"), id="scope"),
-        pytest.param({"kind": "client"}, Subject.KIND, Operator.EQUALS, ("client",), id="kind"),
-        pytest.param({"span_name": {"regex": "x"}}, Subject.SPAN_NAME, Operator.REGEX, (), id="pattern"),
+        pytest.param({"attr": "k"}, Subject.ATTR, TestOperator.EXISTS, (), id="present"),
+        pytest.param({"attr": "k", "exists": False}, Subject.ATTR, TestOperator.EXISTS, (), id="absent"),
+        pytest.param({"attr": "k", "equals": 1.5}, Subject.ATTR, TestOperator.EQUALS, ("1.5",), id="number"),
+        pytest.param({"attr": "k", "equals": False}, Subject.ATTR, TestOperator.EQUALS, ("false",), id="boolean"),
+        pytest.param({"resource": "k", "prefix": "x"}, Subject.RESOURCE, TestOperator.PREFIX, ("x",), id="resource"),
+        pytest.param({"event": "k"}, Subject.EVENT, TestOperator.EXISTS, (), id="event"),
+        pytest.param({"span_name": "k"}, Subject.SPAN_NAME, TestOperator.EQUALS, ("k",), id="span name"),
+        pytest.param({"scope": {"in": ["a", "b"]}}, Subject.SCOPE, TestOperator.IN, ("a", "b"), id="scope"),
+        pytest.param({"kind": "client"}, Subject.KIND, TestOperator.EQUALS, ("client",), id="kind"),
+        pytest.param({"span_name": {"regex": "x"}}, Subject.SPAN_NAME, TestOperator.REGEX, (), id="pattern"),
     ],
 )
-def test_every_form_of_test_is_read(test: Mapping[str, object], subject: Subject, operator: Operator, values: tuple[str, ...]) -> None:
+def test_every_form_of_test_is_read(test: Mapping[str, object], subject: Subject, operator: TestOperator, values: tuple[str, ...]) -> None:
     (read,) = _one(match={"all": [test]}).match.every
     assert (read.subject, read.operator, read.values) == (subject, operator, values)  # type: ignore[union-attr] # a test
 
@@ -124,16 +124,16 @@ def test_conditions_nest() -> None:
 @pytest.mark.parametrize(
     ("source", "origin", "step"),
     [
-        pytest.param({"attr": "k"}, Origin.ATTR, Step.SELF, id="attribute"),
-        pytest.param({"attr_prefix": "k."}, Origin.ATTR_PREFIX, Step.SELF, id="prefix"),
-        pytest.param({"event": "k", "field": "*"}, Origin.EVENT, Step.SELF, id="event"),
-        pytest.param({"span_name": True}, Origin.SPAN_NAME, Step.SELF, id="span name"),
-        pytest.param({"value": "k"}, Origin.VALUE, Step.SELF, id="constant"),
-        pytest.param({"parent": {"attr": "k"}}, Origin.ATTR, Step.PARENT, id="parent"),
-        pytest.param({"child": {"event": "k", "field": "f"}, "decode": "text"}, Origin.EVENT, Step.CHILD, id="child"),
+        pytest.param({"attr": "k"}, ValueOrigin.ATTR, ReadStep.SELF, id="attribute"),
+        pytest.param({"attr_prefix": "k."}, ValueOrigin.ATTR_PREFIX, ReadStep.SELF, id="prefix"),
+        pytest.param({"event": "k", "field": "*"}, ValueOrigin.EVENT, ReadStep.SELF, id="event"),
+        pytest.param({"span_name": True}, ValueOrigin.SPAN_NAME, ReadStep.SELF, id="span name"),
+        pytest.param({"value": "k"}, ValueOrigin.VALUE, ReadStep.SELF, id="constant"),
+        pytest.param({"parent": {"attr": "k"}}, ValueOrigin.ATTR, ReadStep.PARENT, id="parent"),
+        pytest.param({"child": {"event": "k", "field": "f"}, "decode": "text"}, ValueOrigin.EVENT, ReadStep.CHILD, id="child"),
     ],
 )
-def test_every_form_of_source_is_read(source: Mapping[str, object], origin: Origin, step: Step) -> None:
+def test_every_form_of_source_is_read(source: Mapping[str, object], origin: ValueOrigin, step: ReadStep) -> None:
     (read,) = _one(name_from=[source]).name_from
     assert (read.origin, read.step) == (origin, step)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_toolcall_eval.extraction.explaining import Outcome, explain
+from otel_toolcall_eval.extraction.explaining import SpanOutcome, explain
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.tool_call import ContentState
 from otel_toolcall_eval.settings.dialect_file import default_extractor
@@ -42,11 +42,11 @@ def test_each_span_is_kept_merged_or_ignored_and_what_is_recorded_has_a_place(ca
     found = explain(default_extractor(), spans, extraction)
     assert {one.span_id for one in found} == {span.span_id for span in spans}
     ignored = {s["span_id"] for s in case["expected_ignored_spans"]}  # where a model's requests were merged, it counts as ignored there
-    assert {one.span_id.hex() for one in found if one.outcome is Outcome.IGNORED} <= ignored
-    assert all(one.outcome is not Outcome.KEPT for one in found if one.span_id.hex() in ignored)
+    assert {one.span_id.hex() for one in found if one.outcome is SpanOutcome.IGNORED} <= ignored
+    assert all(one.outcome is not SpanOutcome.KEPT for one in found if one.span_id.hex() in ignored)
     for one in found:
         assert one.reason
-        if one.outcome is not Outcome.KEPT or len(one.calls) != 1:
+        if one.outcome is not SpanOutcome.KEPT or len(one.calls) != 1:
             assert one.fields == ()
             continue
         call = extraction.calls[one.calls[0]]
@@ -65,11 +65,11 @@ def test_a_field_may_come_from_an_attribute_a_message_or_the_agent_above() -> No
         chat(4, parent=1, start=20, heard=HEARD),
     ]
     root, asked, kept, heard = explained(spans)
-    assert (root.outcome, root.reason) == (Outcome.IGNORED, "operation invoke_agent")
-    assert (asked.outcome, heard.outcome) == (Outcome.MERGED, Outcome.MERGED)
+    assert (root.outcome, root.reason) == (SpanOutcome.IGNORED, "operation invoke_agent")
+    assert (asked.outcome, heard.outcome) == (SpanOutcome.MERGED, SpanOutcome.MERGED)
     assert asked.reason == "its requests were merged into the calls that ran"
     assert asked.calls == heard.calls == (0,)
-    assert kept.outcome is Outcome.KEPT
+    assert kept.outcome is SpanOutcome.KEPT
     assert places(kept) == {
         "name": "attribute gen_ai.tool.name",
         "call_id": "attribute gen_ai.tool.call.id",

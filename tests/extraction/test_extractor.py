@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.extraction.dialect import Dialect, Match, Origin, Role, Source, Subject, Test
+from otel_toolcall_eval.extraction.dialect import Dialect, Match, Role, Source, Subject, Test, ValueOrigin
 from otel_toolcall_eval.extraction.extractor import Extractor
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, CallStatus, ContentState
 from otel_toolcall_eval.model.trace import StatusCode
@@ -231,7 +231,7 @@ def test_irrelevant_spans_are_told_without_reading_them() -> None:
 
 def test_two_extractors_may_read_differently() -> None:
     by_key = Match(every=(Test(subject=Subject.ATTR, key="my.tool"),))
-    name = (Source(origin=Origin.ATTR, key="my.tool"),)
+    name = (Source(origin=ValueOrigin.ATTR, key="my.tool"),)
     own = Extractor([Dialect(name="own", family="own", match=by_key, name_from=name)])
     assert [call.name for call in own.extract([make(attributes={"my.tool": "f"}), executed(2)]).calls] == ["f"]
     assert own.projection.keys == {"my.tool", "error.type", "gen_ai.conversation.id", "session.id"}
@@ -239,7 +239,7 @@ def test_two_extractors_may_read_differently() -> None:
 
 def test_a_dialect_supersedes_others_by_name_and_family_but_never_itself() -> None:
     match = Match(every=(Test(subject=Subject.ATTR, key="k"),))
-    name = (Source(origin=Origin.ATTR, key="k"),)
+    name = (Source(origin=ValueOrigin.ATTR, key="k"),)
     dialects = [
         Dialect(name="a", family="one", priority=90, match=match, name_from=name, supersedes=frozenset({"a", "b", "two"})),
         Dialect(name="b", family="other", match=match, name_from=name),
@@ -252,7 +252,7 @@ def test_a_dialect_supersedes_others_by_name_and_family_but_never_itself() -> No
 
 def test_a_part_whose_whole_is_not_above_leaves_the_span_to_the_next_dialect() -> None:
     match = Match(every=(Test(subject=Subject.ATTR, key="k"),))
-    name = (Source(origin=Origin.ATTR, key="k"),)
+    name = (Source(origin=ValueOrigin.ATTR, key="k"),)
     dialects = [
         Dialect(name="piece", family="piece", priority=90, role=Role.PART, part_of=frozenset({"whole"}), match=match, name_from=name),
         Dialect(name="alone", family="alone", match=match, name_from=name),

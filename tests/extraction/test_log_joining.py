@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.extraction.dialect import Dialect, Match, MessageSource, Origin, Role, Source, Subject, Test
+from otel_toolcall_eval.extraction.dialect import Dialect, Match, MessageSource, Role, Source, Subject, Test, ValueOrigin
 from otel_toolcall_eval.extraction.extractor import Extractor
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.log_record import BODY, LogRecord
@@ -335,8 +335,8 @@ def test_a_duration_is_taken_from_whichever_record_tells_it() -> None:
 
 
 def test_an_event_dialect_takes_calls_from_events_alone() -> None:
-    message = MessageSource(source=Source(origin=Origin.EVENT, key="e", field="m"), shape="genai_parts")
-    attribute = MessageSource(source=Source(origin=Origin.ATTR, key="m"), shape="genai_parts")
+    message = MessageSource(source=Source(origin=ValueOrigin.EVENT, key="e", field="m"), shape="genai_parts")
+    attribute = MessageSource(source=Source(origin=ValueOrigin.ATTR, key="m"), shape="genai_parts")
     match = Match(some=(Test(subject=Subject.EVENT, key="e"),))
     dialect = Dialect(name="d", family="d", role=Role.EVENT, match=match, calls_from=(attribute, message))
     one = make(1, events=[("e", {"m": json.dumps([ASKED, HEARD])}), ("e", {}), ("f", {})])

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.extraction import looks
-from otel_toolcall_eval.extraction.dialect import Dialect, Match, Operator, Role, Subject, Test
-from otel_toolcall_eval.extraction.looks import Looks, Reading
+from otel_toolcall_eval.extraction.dialect import Dialect, Match, Role, Subject, Test, TestOperator
+from otel_toolcall_eval.extraction.looks import DialectCache, SpanClassification
 from otel_toolcall_eval.extraction.matching import holds
 from otel_toolcall_eval.extraction.projecting import projection_of
 from otel_toolcall_eval.model.trace import Span
@@ -35,26 +35,26 @@ def odd(name: str, *tests: Test, role: Role = Role.TOOL, supersedes: frozenset[s
     return Dialect(name=name, family=name, role=role, match=Match(every=tests), supersedes=supersedes)
 
 
-def wants(subject: Subject, operator: Operator, *values: str, key: str = "", path: tuple[str, ...] = ()) -> Test:
-    pattern = re.compile(values[0]) if operator is Operator.REGEX else None
+def wants(subject: Subject, operator: TestOperator, *values: str, key: str = "", path: tuple[str, ...] = ()) -> Test:
+    pattern = re.compile(values[0]) if operator is TestOperator.REGEX else None
     return Test(subject=subject, operator=operator, values=values, key=key, path=path, pattern=pattern)
 
 
 ODD = (
-    odd("resource", wants(Subject.RESOURCE, Operator.EQUALS, "b", key="service.name")),
-    odd("kind", wants(Subject.KIND, Operator.EQUALS, "client"), role=Role.AGENT),
-    odd("name-begins", wants(Subject.SPAN_NAME, Operator.PREFIX, "exec")),
-    odd("name-not", wants(Subject.SPAN_NAME, Operator.NOT_EQUALS, "execute_tool"), role=Role.IGNORE),
-    odd("name-matches", wants(Subject.SPAN_NAME, Operator.REGEX, "tool$"), supersedes=frozenset({"kind"})),
-    odd("path", wants(Subject.ATTR, Operator.EQUALS, "tool", key="span.type", path=("type",))),
-    odd("value-matches", wants(Subject.ATTR, Operator.REGEX, "^t", key="span.type")),
-    odd("value-begins", wants(Subject.ATTR, Operator.PREFIX, "TO", "exec", key="gen_ai.operation.name"), role=Role.AGENT),
-    odd("value-not", wants(Subject.ATTR, Operator.NOT_EQUALS, "tool", "x", key="tool.name"), supersedes=frozenset({"kind"})),
-    odd("event", wants(Subject.EVENT, Operator.EXISTS, key="e"), role=Role.EVENT),
-    odd("scope", wants(Subject.SCOPE, Operator.EQUALS, "langfuse-sdk"), role=Role.MODEL),
-    odd("name-is", wants(Subject.SPAN_NAME, Operator.EQUALS, "step")),
-    odd("value-is", wants(Subject.ATTR, Operator.EQUALS, "tool", "true", key="tool.name")),
-    odd("value-is-there", wants(Subject.ATTR, Operator.EXISTS, key="id")),
+    odd("resource", wants(Subject.RESOURCE, TestOperator.EQUALS, "b", key="service.name")),
+    odd("kind", wants(Subject.KIND, TestOperator.EQUALS, "client"), role=Role.AGENT),
+    odd("name-begins", wants(Subject.SPAN_NAME, TestOperator.PREFIX, "exec")),
+    odd("name-not", wants(Subject.SPAN_NAME, TestOperator.NOT_EQUALS, "execute_tool"), role=Role.IGNORE),
+    odd("name-matches", wants(Subject.SPAN_NAME, TestOperator.REGEX, "tool$"), supersedes=frozenset({"kind"})),
+    odd("path", wants(Subject.ATTR, TestOperator.EQUALS, "tool", key="span.type", path=("type",))),
+    odd("value-matches", wants(Subject.ATTR, TestOperator.REGEX, "^t", key="span.type")),
+    odd("value-begins", wants(Subject.ATTR, TestOperator.PREFIX, "TO", "exec", key="gen_ai.operation.name"), role=Role.AGENT),
+    odd("value-not", wants(Subject.ATTR, TestOperator.NOT_EQUALS, "tool", "x", key="tool.name"), supersedes=frozenset({"kind"})),
+    odd("event", wants(Subject.EVENT, TestOperator.EXISTS, key="e"), role=Role.EVENT),
+    odd("scope", wants(Subject.SCOPE, TestOperator.EQUALS, "langfuse-sdk"), role=Role.MODEL),
+    odd("name-is", wants(Subject.SPAN_NAME, TestOperator.EQUALS, "step")),
+    odd("value-is", wants(Subject.ATTR, TestOperator.EQUALS, "tool", "true", key="tool.name")),
+    odd("value-is-there", wants(Subject.ATTR, TestOperator.EXISTS, key="id")),
 )
 ALL = (*ODD, *BUILT_IN)
 ASKED_FOR = "final_result"
@@ -108,13 +108,13 @@ DIFFERENT: Mapping[str, Sequence[Any]] = {
 """What two spans may differ in, one thing at a time."""
 
 
-def uncached(dialects: Sequence[Dialect], span: Span) -> Reading:
-    return Reading.of([dialect for dialect in dialects if holds(dialect.match, span)], span)
+def uncached(dialects: Sequence[Dialect], span: Span) -> SpanClassification:
+    return SpanClassification.of([dialect for dialect in dialects if holds(dialect.match, span)], span)
 
 
 @given(st.lists(spans, max_size=20))
 def test_a_reading_never_hangs_on_what_was_read_before(many: list[Span]) -> None:
-    found = Looks(ALL)
+    found = DialectCache(ALL)
     for span in (*many, *many):
         assert found.reading(span) == uncached(ALL, span)
 
@@ -123,7 +123,7 @@ def test_a_reading_never_hangs_on_what_was_read_before(many: list[Span]) -> None
 @pytest.mark.parametrize("what", DIFFERENT)
 def test_spans_that_differ_in_one_thing_are_read_apart_if_a_dialect_looks_at_it(what: str, dialects: Sequence[Dialect]) -> None:
     for one, other in permutations(DIFFERENT[what], 2):
-        found = Looks(dialects)
+        found = DialectCache(dialects)
         for value in (one, other, one):
             span = make(**{"attributes": TELLING, "attributes" if what in TELLING else what: value})
             assert found.reading(span) == uncached(dialects, span)
@@ -144,8 +144,8 @@ def test_spans_that_differ_in_one_thing_are_read_apart_if_a_dialect_looks_at_it(
 )
 def test_dialects_that_match_one_span_are_heard_in_this_order(asked: list[Role], heard: Role | None, by_event: int) -> None:
     matching = [odd(f"{number}-{role}", role=role) for number, role in enumerate(asked)]
-    reading = Reading.of(matching, make())
-    assert reading.speakers == (None if heard is None else tuple(dialect for dialect in matching if dialect.role is heard))
+    reading = SpanClassification.of(matching, make())
+    assert reading.deciding_dialects == (None if heard is None else tuple(dialect for dialect in matching if dialect.role is heard))
     assert [dialect.role for dialect in reading.by_event] == [Role.EVENT] * by_event
 
 
@@ -155,14 +155,14 @@ def test_what_is_noted_on_a_span_is_the_same_as_asking_anew_whoever_asks_and_wha
 ) -> None:
     dialects = (ALL, BUILT_IN, ODD)
     with patch.object(looks, "MAX_LOOKS", most):
-        found = [Looks(each) for each in dialects]
+        found = [DialectCache(each) for each in dialects]
         for who, number in asked:
             span = many[number % len(many)]
             assert found[who].reading(span) == uncached(dialects[who], span)
 
 
 def test_a_span_that_is_noted_differs_in_nothing_and_what_is_made_of_it_is_looked_at_anew() -> None:
-    found = Looks(BUILT_IN)
+    found = DialectCache(BUILT_IN)
     tool = make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
     untouched = replace(tool)
     assert found.reading(tool).is_call
@@ -175,7 +175,7 @@ def test_a_span_that_is_noted_differs_in_nothing_and_what_is_made_of_it_is_looke
 
 def test_a_span_that_is_copied_or_sent_away_takes_no_note_along() -> None:
     tool = make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
-    Looks(BUILT_IN).reading(tool)
+    DialectCache(BUILT_IN).reading(tool)
     for other in (copy.copy(tool), copy.deepcopy(tool), pickle.loads(pickle.dumps(tool))):  # noqa: S301 - our own bytes
         assert other == tool
     assert copy.deepcopy(tool).look is pickle.loads(pickle.dumps(tool)).look is None  # noqa: S301
@@ -183,7 +183,7 @@ def test_a_span_that_is_copied_or_sent_away_takes_no_note_along() -> None:
 
 def test_spans_keep_no_reading_that_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looks, "MAX_LOOKS", 2)
-    found = Looks(BUILT_IN)
+    found = DialectCache(BUILT_IN)
     tool = make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
     assert found.reading(tool).is_call
     for number in range(3):
@@ -193,7 +193,7 @@ def test_spans_keep_no_reading_that_was_forgotten(monkeypatch: pytest.MonkeyPatc
 
 
 def test_spans_of_one_look_share_one_reading() -> None:
-    found = Looks(BUILT_IN)
+    found = DialectCache(BUILT_IN)
     one, other, third = (
         make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.arguments": text})
         for name, text in (("f", '{"a": 1}'), ("f", '{"a": 2}'), ("g", '{"a": 2}'))
@@ -213,14 +213,14 @@ def test_spans_of_one_look_share_one_reading() -> None:
 )
 def test_invented_looks_are_forgotten(attributes: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looks, "MAX_LOOKS", 10)
-    found = Looks(ALL)
+    found = DialectCache(ALL)
     for one in attributes:
         assert found.reading(make(attributes=one)) == uncached(ALL, make(attributes=one))
         assert found.remembered <= 12
 
 
 def test_invented_values_make_no_looks() -> None:
-    found = Looks(ALL)
+    found = DialectCache(ALL)
     for number in range(100):
         one = make(attributes={"gen_ai.operation.name": str(number), "gen_ai.tool.name": "x" * number, "logfire.msg": f"GET /{number}"})
         assert found.reading(one) == uncached(ALL, one)
@@ -236,7 +236,7 @@ def test_invented_values_make_no_looks() -> None:
     ],
 )
 def test_what_is_too_long_is_read_and_not_remembered(span: Span) -> None:
-    found = Looks(BUILT_IN)
+    found = DialectCache(BUILT_IN)
     assert found.reading(span) == uncached(BUILT_IN, span)
     assert span.look is None
     assert found.remembered <= 1  # at most its attributes' names, where these are ordinary
@@ -250,7 +250,7 @@ def test_what_is_too_long_is_read_and_not_remembered(span: Span) -> None:
 def test_a_reading_never_hangs_on_the_span_before(
     bases: list[Span], changes: list[tuple[int, tuple[int, str, object] | None]], dialects: tuple[object, ...]
 ) -> None:
-    found = Looks(dialects)  # type: ignore[arg-type] # drawn
+    found = DialectCache(dialects)  # type: ignore[arg-type] # drawn
     for base, change in changes:
         span = bases[base % len(bases)]
         attributes = list(span.attributes.items())
@@ -282,13 +282,13 @@ def test_a_reading_never_hangs_on_the_span_before(
     ],
 )
 def test_a_span_that_differs_in_what_counts_is_read_anew(changed: Span) -> None:
-    found = Looks(BUILT_IN)
+    found = DialectCache(BUILT_IN)
     found.reading(make(scope="s", attributes=TOOL))
     assert found.reading(changed) == uncached(BUILT_IN, changed)
 
 
 def test_attributes_need_be_no_dictionary() -> None:
-    found = Looks(BUILT_IN)
+    found = DialectCache(BUILT_IN)
     found.reading(make(attributes=TOOL))
     fields = {name: getattr(make(), name) for name in ("trace_id", "span_id", "name", "start_unix_ns", "end_unix_ns", "scope")}
     odd = Span(**fields, attributes=MappingProxyType(TOOL))
@@ -297,7 +297,7 @@ def test_attributes_need_be_no_dictionary() -> None:
 
 def test_nothing_of_what_was_forgotten_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looks, "MAX_LOOKS", 4)
-    found = Looks(BUILT_IN)
+    found = DialectCache(BUILT_IN)
     waiting = []
     for number in range(40):
         span = make(name=f"n{number}", scope=f"made up {number}", attributes=TOOL)

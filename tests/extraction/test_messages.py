@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.extraction.dialect import MessageSource, Origin, Source
+from otel_toolcall_eval.extraction.dialect import MessageSource, Source, ValueOrigin
 from otel_toolcall_eval.extraction.message_reader import decoded
 from otel_toolcall_eval.extraction.messages import MESSAGE_SHAPES, MessageAnswer, MessageCall
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
@@ -118,6 +118,6 @@ def test_no_layout_stumbles_over_other_values(shape: str, value: Json) -> None:
 
 
 def test_text_that_holds_neither_word_of_a_call_is_not_read() -> None:
-    message = MessageSource(source=Source(origin=Origin.EVENT, key="e", field="body"), shape="genai_parts")
+    message = MessageSource(source=Source(origin=ValueOrigin.EVENT, key="e", field="body"), shape="genai_parts")
     assert decoded('[{"role": "user", "parts": []}]', message) is None
     assert decoded('[{"role": "tool"}]', message) == [{"role": "tool"}]

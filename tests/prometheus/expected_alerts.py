@@ -9,7 +9,7 @@ from tests.prometheus.truth import NOTHING, Quantile, above_zero, ratio
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.prometheus.truth import Labels, Truth, Vector, Wanted
+    from tests.prometheus.truth import Expectations, Labels, Truth, Vector
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 OBJECTIVE = 0.95
@@ -52,7 +52,7 @@ def causes(truth: Truth, at: int) -> Mapping[str, Vector]:
     }
 
 
-def _lag(buckets: Wanted, at: int) -> Vector:
+def _lag(buckets: Expectations, at: int) -> Vector:
     """Return the time that one in twenty traces of a sidecar waits longer than, if that is two minutes."""
     grown = buckets(at, 10 * MINUTE)
 

@@ -10,14 +10,14 @@ from tests.prometheus.world import COUNTED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.prometheus.truth import Truth, Vector, Wanted
+    from tests.prometheus.truth import Expectations, Truth, Vector
 
-    Panels = Mapping[str, Sequence[Wanted]]
+    Panels = Mapping[str, Sequence[Expectations]]
 
 TRANSPORT, REASON, RESULT, SIGNAL = (f"toolcall_eval_{word}" for word in ("transport", "reason", "result", "signal"))
 
 
-def gauge(name: str) -> Wanted:
+def gauge(name: str) -> Expectations:
     """Return what each sidecar says at a time."""
 
     def vector(at: int, window: int) -> Vector:
@@ -33,22 +33,22 @@ def none_yet(at: int, window: int) -> Vector:
     return {frozenset(): 0.0}
 
 
-def a_second(one: Wanted) -> Wanted:
+def a_second(one: Expectations) -> Expectations:
     """Return the growth of counters by the second, as ``rate`` does: what begins inside the window is not told."""
     return lambda at, window: {key: value / window for key, value in one(at, window).items()}
 
 
 def pipeline_health(truth: Truth) -> Panels:
-    def grown(name: str, *by: str, **where: str) -> Wanted:
+    def grown(name: str, *by: str, **where: str) -> Expectations:
         return truth.grown(f"toolcall_eval_{name}_total", *by, **where)
 
-    def told(name: str) -> Wanted:
+    def told(name: str) -> Expectations:
         return filled(grown(name))
 
-    def together(*names: str) -> Wanted:
+    def together(*names: str) -> Expectations:
         return lambda at, window: {frozenset(): sum(told(name)(at, window)[frozenset()] for name in names)}
 
-    def times(name: str, *fractions: float) -> list[Wanted]:
+    def times(name: str, *fractions: float) -> list[Expectations]:
         return [Quantile(fraction=fraction, buckets=truth.grown(f"toolcall_eval_{name}_seconds_bucket", "le")) for fraction in fractions]
 
     return {

@@ -10,9 +10,9 @@ from tests.prometheus.world import HOUR
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.prometheus.truth import Truth, Vector, Wanted
+    from tests.prometheus.truth import Expectations, Truth, Vector
 
-    Panels = Mapping[str, Sequence[Wanted]]
+    Panels = Mapping[str, Sequence[Expectations]]
 
 EVALUATOR, CRITERIA, AGENT = "gen_ai_evaluation_name", "toolcall_eval_criteria", "gen_ai_agent_name"
 TOOL, RESULT, REASON, SERVICE = "gen_ai_tool_name", "toolcall_eval_result", "toolcall_eval_reason", "toolcall_eval_service_name"
@@ -27,16 +27,16 @@ def nothing(at: int, window: int) -> Vector:
     return {}
 
 
-def an_hour_before(one: Wanted) -> Wanted:
+def an_hour_before(one: Expectations) -> Expectations:
     return lambda at, window: one(at - HOUR, window)
 
 
-def zero_at_least(one: Wanted, other: Wanted) -> Wanted:
+def zero_at_least(one: Expectations, other: Expectations) -> Expectations:
     """Return 0 where there is only the other."""
     return lambda at, window: one(at, window) or dict.fromkeys(other(at, window), 0.0)
 
 
-def worst(one: Wanted, number: int, *, lowest: bool) -> Wanted:
+def worst(one: Expectations, number: int, *, lowest: bool) -> Expectations:
     def vector(at: int, window: int) -> Vector:
         ranked = sorted(one(at, window).items(), key=lambda pair: pair[1], reverse=not lowest)
         return dict(ranked[:number])
@@ -45,13 +45,13 @@ def worst(one: Wanted, number: int, *, lowest: bool) -> Wanted:
 
 
 def verdicts(truth: Truth) -> Panels:
-    def passed(*by: str) -> Wanted:
+    def passed(*by: str) -> Expectations:
         return ratio(truth.grown(COUNT, *by, **PASS), truth.grown(COUNT, *by))
 
-    def mean(*by: str) -> Wanted:
+    def mean(*by: str) -> Expectations:
         return ratio(truth.grown(SUM, *by), truth.grown(COUNT, *by))
 
-    def perfect(*by: str) -> Wanted:
+    def perfect(*by: str) -> Expectations:
         scored, below = truth.grown(COUNT, *by), truth.grown(BUCKET, *by, le="0.999")
         return ratio(less(scored, below), scored)
 
@@ -85,10 +85,10 @@ def failures(truth: Truth) -> Panels:
     missed = {RESULT: "!matched"}
     failing = truth.grown(BUCKET, "le", **FAIL)
 
-    def share(*by: str) -> Wanted:
+    def share(*by: str) -> Expectations:
         return ratio(truth.grown(EXPECTATIONS, *by, **missed), truth.grown(EXPECTATIONS, *by))
 
-    def passed(*by: str) -> Wanted:
+    def passed(*by: str) -> Expectations:
         return ratio(truth.grown(COUNT, *by, **PASS), truth.grown(COUNT, *by))
 
     return {

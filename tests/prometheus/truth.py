@@ -19,7 +19,7 @@ from tests.prometheus.world import BEGIN, COUNTED, LATER_SIDECAR, RUNS, SCRAPE, 
 
 Labels: TypeAlias = frozenset[tuple[str, str]]
 Vector: TypeAlias = Mapping[Labels, float]
-Wanted: TypeAlias = Callable[[int, int], Vector]
+Expectations: TypeAlias = Callable[[int, int], Vector]
 """What an expression is at a time, over a window; both in seconds."""
 
 NOTHING: Labels = frozenset()
@@ -149,15 +149,17 @@ class Truth:
             series = self.counters[name][key] = Series(scraped)
         series.add(at, step)
 
-    def grown(self, name: str, *by: str, **where: str) -> Wanted:
+    def grown(self, name: str, *by: str, **where: str) -> Expectations:
         """Return the growth of a counter, summed over all labels but ``by``; ``where`` narrows, ``!`` before a value turns it round."""
         return self._summed(Series.grown, name, by, where)
 
-    def risen(self, name: str, *by: str, **where: str) -> Wanted:
+    def risen(self, name: str, *by: str, **where: str) -> Expectations:
         """Return what ``increase`` makes of a counter by itself, summed likewise."""
         return self._summed(Series.risen, name, by, where)
 
-    def _summed(self, of: Callable[[Series, int, int], float | None], name: str, by: tuple[str, ...], where: Mapping[str, str]) -> Wanted:
+    def _summed(
+        self, of: Callable[[Series, int, int], float | None], name: str, by: tuple[str, ...], where: Mapping[str, str]
+    ) -> Expectations:
         def vector(at: int, window: int) -> Vector:
             found: dict[Labels, float] = defaultdict(float)
             for labels, series in self.counters[name].items():
@@ -171,7 +173,7 @@ class Truth:
         return vector
 
 
-def ratio(part: Wanted, whole: Wanted, *, zero: bool = True) -> Wanted:
+def ratio(part: Expectations, whole: Expectations, *, zero: bool = True) -> Expectations:
     """Return a part of a whole: 0 (if ``zero``) where there is no part, nothing where there is no whole."""
 
     def vector(at: int, window: int) -> Vector:
@@ -186,7 +188,7 @@ class Quantile:
     """A quantile of a histogram whose growth is given by ``le``: linear within a bucket, from 0 in the first."""
 
     fraction: float
-    buckets: Wanted
+    buckets: Expectations
 
     def __call__(self, at: int, window: int) -> Vector:
         return self.of(self.fraction, at, window)
@@ -209,14 +211,14 @@ class Quantile:
         return {}
 
 
-def less(one: Wanted, other: Wanted) -> Wanted:
+def less(one: Expectations, other: Expectations) -> Expectations:
     return lambda at, window: {key: value - other(at, window)[key] for key, value in one(at, window).items() if key in other(at, window)}
 
 
-def filled(one: Wanted) -> Wanted:
+def filled(one: Expectations) -> Expectations:
     """Return 0 where there is nothing."""
     return lambda at, window: one(at, window) or {NOTHING: 0.0}
 
 
-def above_zero(one: Wanted) -> Wanted:
+def above_zero(one: Expectations) -> Expectations:
     return lambda at, window: {key: value for key, value in one(at, window).items() if value > 0}

@@ -7,7 +7,7 @@ import pytest
 from otel_toolcall_eval.settings import criteria_file
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, FileKind, files_of, in_our_form, kind_of_file, meant_kind, true_path
 from otel_toolcall_eval.settings.diagnostics import Diagnostics
-from otel_toolcall_eval.settings.document import Document
+from otel_toolcall_eval.settings.document import SettingsDocument
 from tests.settings.loading import eval_set, evaluator, item, shown, top, write
 
 
@@ -133,5 +133,5 @@ def test_a_misspelt_key_that_tells_what_a_file_is_gets_found(value: object, cure
     ],
 )
 def test_our_form_is_told_from_the_samples(value: object, ours: bool) -> None:  # noqa: FBT001 - a table's column
-    assert in_our_form(Document(value=value, place=top(), yaml=False)) is ours
-    assert in_our_form(Document(value=value, place=top(), yaml=True))
+    assert in_our_form(SettingsDocument(value=value, place=top(), yaml=False)) is ours
+    assert in_our_form(SettingsDocument(value=value, place=top(), yaml=True))

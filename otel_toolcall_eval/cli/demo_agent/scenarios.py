@@ -11,7 +11,7 @@ from otel_toolcall_eval.cli.demo_agent.weather_agent import Action, Misbehaviour
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-    from otel_toolcall_eval.cli.demo_agent.weather_agent import Answer
+    from otel_toolcall_eval.cli.demo_agent.weather_agent import ModelAnswer
 
 SERVICE_NAME = "weather-agent"
 """What the agent's resource should say as ``service.name``."""
@@ -35,7 +35,7 @@ class Scenario:
     action: Action
     misbehaviour: Misbehaviour = Misbehaviour.NONE
 
-    async def play(self, tracer_provider: TracerProvider) -> Answer:
+    async def play(self, tracer_provider: TracerProvider) -> ModelAnswer:
         """Let the agent run once; its spans go where the provider sends them."""
         return await WeatherAgent(tracer_provider, misbehaviour=self.misbehaviour).run(city=self.city, action=self.action)
 

@@ -45,7 +45,7 @@ class Misbehaviour(Flag):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ModelAnswer:
     """What one run gives back.
 
     Attributes:
@@ -58,7 +58,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class AgentStep:
     """One tool call that the plan provides for; ``name`` is what the span calls it."""
 
     name: str
@@ -113,7 +113,7 @@ class WeatherAgent:
         self._tracer: Tracer = tracer_provider.get_tracer(TRACER_NAME)
         self._misbehaviour = misbehaviour
 
-    async def run(self, *, city: str, action: Action) -> Answer:
+    async def run(self, *, city: str, action: Action) -> ModelAnswer:
         """Call the tools of an action one after the other, and join what they return.
 
         Args:
@@ -128,9 +128,9 @@ class WeatherAgent:
             for step in plan(city, action, self._misbehaviour):
                 content.update(await self._call(step))
             span.set_attribute("output.value", json.dumps({"content": content}))
-            return Answer(content=content, trace_id=f"{span.get_span_context().trace_id:032x}")
+            return ModelAnswer(content=content, trace_id=f"{span.get_span_context().trace_id:032x}")
 
-    async def _call(self, step: Step) -> Content:
+    async def _call(self, step: AgentStep) -> Content:
         """Call one tool inside a span that records its name, its arguments and its output."""
         with self._tracer.start_as_current_span(step.name) as span:
             span.set_attribute("tool.name", step.name)
@@ -140,9 +140,9 @@ class WeatherAgent:
             return content
 
 
-def plan(city: str, action: Action, misbehaviour: Misbehaviour) -> list[Step]:
+def plan(city: str, action: Action, misbehaviour: Misbehaviour) -> list[AgentStep]:
     """Return the calls that an action takes, in order, spoiled as told."""
-    steps = [Step(name=tool.__name__, tool=tool, city=city) for tool in PLANS[action]]
+    steps = [AgentStep(name=tool.__name__, tool=tool, city=city) for tool in PLANS[action]]
     if Misbehaviour.SWAPPED_ORDER in misbehaviour:
         for first in range(0, len(steps) - 1, 2):
             steps[first : first + 2] = reversed(steps[first : first + 2])

@@ -22,7 +22,7 @@ LogCount = tuple[str, tuple[tuple[str, str], ...]]
 """What is counted, and attributes."""
 
 
-class LogJoiner(Protocol):
+class LogRecordReader(Protocol):
     """Knows which record says something of which span."""
 
     def call_ids(self, spans: Sequence[Span]) -> Collection[str]:
@@ -42,7 +42,7 @@ class LogCorrelator:
             any thread reads those of one moment. received = ignored + joined + dropped + those that still wait.
     """
 
-    def __init__(self, joiner: LogJoiner | None = None, limits: LogLimits | None = None) -> None:
+    def __init__(self, joiner: LogRecordReader | None = None, limits: LogLimits | None = None) -> None:
         """Prepare; without a joiner every record is ignored."""
         self._joiner = joiner
         self._store = LogStore(limits)

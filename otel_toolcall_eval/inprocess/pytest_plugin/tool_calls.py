@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.evaluation import included
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
-from otel_toolcall_eval.extraction.explaining import Outcome, explain
+from otel_toolcall_eval.extraction.explaining import SpanOutcome, explain
 from otel_toolcall_eval.inprocess import library as api
 from otel_toolcall_eval.inprocess.pytest_plugin.comparisons import CallArgs, CallCount, CallOrder, CallOutputs
 from otel_toolcall_eval.inprocess.pytest_plugin.items import Judged, PathsLike, criteria_paths, judge_all
@@ -182,7 +182,7 @@ class ToolCalls:
                 *(f"  {why}" for why in why_no_span(self._recording)),
             ]
         ours = api.convert(spans)
-        ignored = [span for span in explain(default_extractor(), ours, extraction) if span.outcome is not Outcome.KEPT]
+        ignored = [span for span in explain(default_extractor(), ours, extraction) if span.outcome is not SpanOutcome.KEPT]
         shown = [f"  {span.name}: {span.reason}" for span in ignored[:SHOWN_SPANS]]
         more = [f"  ... and {len(ignored) - SHOWN_SPANS} more"] if len(ignored) > SHOWN_SPANS else []
         hints = [f"  hint: {hint}" for hint in extraction.hints]

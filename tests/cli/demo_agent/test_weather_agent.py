@@ -7,10 +7,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from otel_toolcall_eval.cli.demo_agent.weather_agent import Action, Answer, Misbehaviour, WeatherAgent
+from otel_toolcall_eval.cli.demo_agent.weather_agent import Action, Misbehaviour, ModelAnswer, WeatherAgent
 
 
-async def spans_of(city: str, action: Action, misbehaviour: Misbehaviour = Misbehaviour.NONE) -> tuple[list[ReadableSpan], Answer]:
+async def spans_of(city: str, action: Action, misbehaviour: Misbehaviour = Misbehaviour.NONE) -> tuple[list[ReadableSpan], ModelAnswer]:
     """Run the agent with the real SDK; the spans come in the order in which they ended, the root last."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
