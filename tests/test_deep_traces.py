@@ -19,7 +19,7 @@ from otel_toolcall_eval import Label, evaluate
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.packing import SpanReader, SpanWriter
-from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues, event_attributes
+from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy, event_attributes
 from otel_toolcall_eval.extraction.explaining import SpanOutcome, explain
 from otel_toolcall_eval.otlp import otlp_protobuf
 from otel_toolcall_eval.otlp.any_value import MAX_NESTING
@@ -215,7 +215,7 @@ def told(pipe: Pipeline, bodies: Sequence[bytes]) -> TraceReport:
     (report,) = pipe.pop_due(now_ns=100_000 * SECOND_NS)
     for verdict in report.verdicts:
         for values in ExplainValues:
-            attributes = event_attributes(report, verdict, explain=Explain(values=values))
+            attributes = event_attributes(report, verdict, explain=ExplanationPolicy(values=values))
             assert attributes["gen_ai.evaluation.explanation"]
     return report
 

@@ -18,7 +18,7 @@ from opentelemetry.sdk.resources import Resource
 
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.pipeline import Pipeline
-from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues
+from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy
 from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
 from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
@@ -29,7 +29,7 @@ from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
 from tests.bench import bench_judging, loads
 from tests.engine.buffer.judged import criteria_set
-from tests.exporters.test_batched_events import NOW_UNIX_NS, RESOURCE, Outlet
+from tests.exporters.test_batched_events import NOW_UNIX_NS, RESOURCE, EventSender
 from tests.fakes import SECOND_NS
 from tests.otlp.otlp_requests import expected_spans, to_json
 from tests.stories import GUIDES_CALLS, Story
@@ -75,8 +75,8 @@ class Process:
     def __init__(self, criteria: Sequence[CriteriaSet], values: ExplainValues, limits: BufferLimits | None = None) -> None:
         self.pipeline = Pipeline(reader=default_extractor(), evaluators=EVALUATORS, criteria=criteria, limits=limits)
         self._now_ns = SECOND_NS
-        self._logs, self._spans = Outlet(), Outlet()
-        explain = Explain(values=values)
+        self._logs, self._spans = EventSender(), EventSender()
+        explain = ExplanationPolicy(values=values)
         self._events = BatchedEvents(
             self._logs, self._spans, resource=RESOURCE, explain=explain, clock=lambda: NOW_UNIX_NS, delay_seconds=3600
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from otel_toolcall_eval.exporters.events.attributes import Explain
+    from otel_toolcall_eval.exporters.events.attributes import ExplanationPolicy
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     pipeline, warnings = criteria_sources(settings)
     remark(warnings)
     problems = read_pipeline(arguments.traces, pipeline)
-    tally = Tally(pipeline.criteria)
+    tally = RunTotals(pipeline.criteria)
     reports = tally.counting(pipeline.drain(now_ns=0, trigger=Trigger.RECORDED))
     if arguments.format == "json":
         _write_json(reports, tally)
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if unmet or set(tally.labels) - good else 0
 
 
-class Tally:
+class RunTotals:
     """The totals of a run, counted as reports go by."""
 
     def __init__(self, criteria: Sequence[CriteriaSet]) -> None:
@@ -105,7 +105,7 @@ class Tally:
         }
 
 
-def _write_json(reports: Iterable[TraceReport], tally: Tally) -> None:
+def _write_json(reports: Iterable[TraceReport], tally: RunTotals) -> None:
     """Write one trace a line, each as it is judged: a long recording's document is never held."""
     sys.stdout.write('{"traces": [')
     for number, report in enumerate(reports):
@@ -139,7 +139,7 @@ def _result(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _unjudged(tally: Tally) -> list[Problem]:
+def _unjudged(tally: RunTotals) -> list[Problem]:
     """Return why nothing was judged, if nothing was: a run that judges nothing must never look like one that passed."""
     known = ", ".join(found.name for found in tally.criteria[:SHOWN_NAMES])
     found = [
@@ -175,7 +175,7 @@ def _services(criteria_set: CriteriaSet) -> set[str]:
     return {*criteria_set.selector.services, *([named] if isinstance(named, str) else [])}
 
 
-def _print_table(reports: Iterable[TraceReport], tally: Tally, explain: Explain) -> None:
+def _print_table(reports: Iterable[TraceReport], tally: RunTotals, explain: ExplanationPolicy) -> None:
     from rich.table import Table  # noqa: PLC0415 - an extra
 
     out = console()
@@ -222,7 +222,7 @@ def _worth_showing(reports: Iterable[TraceReport]) -> tuple[list[tuple[str, Verd
     return [(trace, verdict) for _, trace, verdict in rows[:MAX_ROWS]], hints
 
 
-def _print_reason(trace: str, verdict: Verdict, explain: Explain) -> None:
+def _print_reason(trace: str, verdict: Verdict, explain: ExplanationPolicy) -> None:
     out, redactor = console(), explain.redactor
     why = redactor.in_text(verdict.score.justification.explain()) if verdict.score else "the evaluator failed; please report it"
     reasons = f" ({', '.join(doubt.value for doubt in verdict.doubts)})" if verdict.doubts else ""

@@ -32,7 +32,7 @@ _TOKEN_FILE = "--token-file"  # noqa: S105 - no password: the name of an option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class SidecarTarget:
     """Where to ask, and what to show.
 
     Attributes:
@@ -58,7 +58,7 @@ class Reply:
     body: bytes
 
 
-def target_of(arguments: argparse.Namespace) -> Target:
+def target_of(arguments: argparse.Namespace) -> SidecarTarget:
     """Return what the options say, and the settings where they are silent.
 
     Raises:
@@ -66,10 +66,10 @@ def target_of(arguments: argparse.Namespace) -> Target:
     """
     if (arguments.cert_file is None) != (arguments.key_file is None):
         raise SettingsError(where="--cert-file", what="a certificate and its key go together", fix="give --cert-file and --key-file")
-    target = Target(url=arguments.url or "")
+    target = SidecarTarget(url=arguments.url or "")
     if not target.url:
         http = load_settings(Path(arguments.config) if arguments.config else None, os.environ, Deployment.SIDECAR).listen.http
-        target = Target(
+        target = SidecarTarget(
             url=f"{http.scheme}://{http.address.from_here}",
             trusted=None if http.tls is None else http.tls.cert_file,
             own=True,
@@ -82,7 +82,7 @@ def target_of(arguments: argparse.Namespace) -> Target:
     return target if arguments.token_file is None else replace(target, tokens=Path(arguments.token_file))
 
 
-def ask(target: Target, *, path: str, timeout_seconds: float, max_bytes: int, with_token: bool = True) -> Reply:
+def ask(target: SidecarTarget, *, path: str, timeout_seconds: float, max_bytes: int, with_token: bool = True) -> Reply:
     """Send one GET.
 
     Args:
@@ -129,7 +129,7 @@ def _why(error: Exception, *, encrypted: bool) -> str:
     return f"no answer ({reason})"
 
 
-def _context(target: Target, *, with_token: bool) -> ssl.SSLContext:
+def _context(target: SidecarTarget, *, with_token: bool) -> ssl.SSLContext:
     anyone = target.own and not with_token
     try:
         context = ssl.create_default_context(cafile=None if anyone else target.trusted)

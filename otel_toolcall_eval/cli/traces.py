@@ -13,7 +13,7 @@ from otel_toolcall_eval.model.errors import SettingsError
 if TYPE_CHECKING:
     import argparse
 
-    from otel_toolcall_eval.cli.sidecar_client import Target
+    from otel_toolcall_eval.cli.sidecar_client import SidecarTarget
 
 PATH = "/debug/traces"
 MAX_BYTES = 16 * 1024 * 1024
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def fetch(target: Target, *, timeout_seconds: float) -> Mapping[str, object]:
+def fetch(target: SidecarTarget, *, timeout_seconds: float) -> Mapping[str, object]:
     """Return what the sidecar says.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.exporters.events.attributes import EXPLAIN, Explain, clean_name, explanation
+from otel_toolcall_eval.exporters.events.attributes import EXPLAIN, ExplanationPolicy, clean_name, explanation
 from otel_toolcall_eval.model.score import Label
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class ConsoleEmitter:
     """Writes verdicts as they fall. Unbound traces are written too, or a newcomer would wait for ever and not learn why."""
 
-    def __init__(self, write: Callable[[str], object], *, as_json: bool = False, explain: Explain = EXPLAIN) -> None:
+    def __init__(self, write: Callable[[str], object], *, as_json: bool = False, explain: ExplanationPolicy = EXPLAIN) -> None:
         """Choose the form.
 
         Args:

@@ -6,18 +6,18 @@ import sys
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.exporters.console import ConsoleEmitter
-from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues
+from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy
 from otel_toolcall_eval.model.payload.redaction import Redactor
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.settings.service import Settings
 
 
-def explain_of(settings: Settings) -> Explain:
+def explain_of(settings: Settings) -> ExplanationPolicy:
     """Return what explanations show."""
     redact = settings.redact
     redactor = Redactor(keys=redact.keys, patterns=redact.patterns, defaults=redact.defaults)
-    return Explain(values=ExplainValues(settings.show_values.value), redactor=redactor)
+    return ExplanationPolicy(values=ExplainValues(settings.show_values.value), redactor=redactor)
 
 
 def build_console(form: str, settings: Settings) -> ConsoleEmitter | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from otel_toolcall_eval.exporters.metrics.instrument import Attribute, Instrument, Kind, Origin
+from otel_toolcall_eval.exporters.metrics.instrument import Attribute, Instrument, InstrumentKind, NameOrigin
 
 OUR_PREFIX: Final = "toolcall_eval."
 """What the names of our own attributes and metrics begin with."""
@@ -21,15 +21,15 @@ SERVICE_NAME: Final = "otel-toolcall-eval"
 OTHER: Final = "_OTHER"
 """Stands for every value beyond the bound of an attribute; the word that the semantic conventions use."""
 
-EVALUATION_NAME: Final = Attribute(name="gen_ai.evaluation.name", origin=Origin.CONVENTIONS, limit=64)
-SCORE_VALUE: Final = Attribute(name="gen_ai.evaluation.score.value", origin=Origin.CONVENTIONS)
-SCORE_LABEL: Final = Attribute(name="gen_ai.evaluation.score.label", origin=Origin.CONVENTIONS)
-EXPLANATION: Final = Attribute(name="gen_ai.evaluation.explanation", origin=Origin.CONVENTIONS)
-ERROR_TYPE: Final = Attribute(name="error.type", origin=Origin.CONVENTIONS)
-CONVERSATION_ID: Final = Attribute(name="gen_ai.conversation.id", origin=Origin.CONVENTIONS)
+EVALUATION_NAME: Final = Attribute(name="gen_ai.evaluation.name", origin=NameOrigin.CONVENTIONS, limit=64)
+SCORE_VALUE: Final = Attribute(name="gen_ai.evaluation.score.value", origin=NameOrigin.CONVENTIONS)
+SCORE_LABEL: Final = Attribute(name="gen_ai.evaluation.score.label", origin=NameOrigin.CONVENTIONS)
+EXPLANATION: Final = Attribute(name="gen_ai.evaluation.explanation", origin=NameOrigin.CONVENTIONS)
+ERROR_TYPE: Final = Attribute(name="error.type", origin=NameOrigin.CONVENTIONS)
+CONVERSATION_ID: Final = Attribute(name="gen_ai.conversation.id", origin=NameOrigin.CONVENTIONS)
 # A span can choose it freely, as it can its service, so their bounds are the narrowest.
-AGENT_NAME: Final = Attribute(name="gen_ai.agent.name", origin=Origin.CONVENTIONS, limit=100)
-TOOL_NAME: Final = Attribute(name="gen_ai.tool.name", origin=Origin.CONVENTIONS, limit=500)  # from criteria, never from a span
+AGENT_NAME: Final = Attribute(name="gen_ai.agent.name", origin=NameOrigin.CONVENTIONS, limit=100)
+TOOL_NAME: Final = Attribute(name="gen_ai.tool.name", origin=NameOrigin.CONVENTIONS, limit=500)  # from criteria, never from a span
 CRITERIA: Final = Attribute(name="toolcall_eval.criteria", limit=500)
 JUDGED_SERVICE: Final = Attribute(name="toolcall_eval.service.name", limit=100)  # of the judged span's resource
 EVALUATION_ID: Final = Attribute(name="toolcall_eval.id")
@@ -68,7 +68,7 @@ MAX_SPAN_EVENTS: Final = 16
 # The name lies in the conventions' namespace, beside the event's attribute; the conventions define no metric for scores yet.
 SCORE: Final = Instrument(
     name="gen_ai.evaluation.score",
-    kind=Kind.HISTOGRAM,
+    kind=InstrumentKind.HISTOGRAM,
     unit="1",
     description="Scores of traces, from 0 (worst) to 1 (best). Inconclusive verdicts have none.",
     attributes=(EVALUATION_NAME, SCORE_LABEL, AGENT_NAME, CRITERIA, JUDGED_SERVICE),
@@ -77,41 +77,41 @@ SCORE: Final = Instrument(
 )
 EVALUATIONS: Final = Instrument(
     name="toolcall_eval.evaluations",
-    kind=Kind.COUNTER,
+    kind=InstrumentKind.COUNTER,
     unit="{evaluation}",
     description="Verdicts, by what they say. A revised verdict is counted once, as it was first given.",
     attributes=(EVALUATION_NAME, SCORE_LABEL, CRITERIA, TRIGGER, COMPLETENESS, JUDGED_SERVICE),
 )
 DOUBTS: Final = Instrument(
     name="toolcall_eval.doubts",
-    kind=Kind.COUNTER,
+    kind=InstrumentKind.COUNTER,
     unit="{evaluation}",
     description="Inconclusive verdicts, by what was missing. One with several reasons is counted under each.",
     attributes=(EVALUATION_NAME, CRITERIA, REASON, JUDGED_SERVICE),
 )
 EXPECTATIONS: Final = Instrument(
     name="toolcall_eval.expectations",
-    kind=Kind.COUNTER,
+    kind=InstrumentKind.COUNTER,
     unit="{expectation}",
     description="Expectations of criteria, by what became of them. Those of inconclusive verdicts are left out.",
     attributes=(EVALUATION_NAME, TOOL_NAME, RESULT),
 )
 REVISIONS: Final = Instrument(
     name="toolcall_eval.revisions",
-    kind=Kind.COUNTER,
+    kind=InstrumentKind.COUNTER,
     unit="{revision}",
     description="Verdicts given again because of spans that came late.",
     attributes=(EVALUATION_NAME, LABEL_FROM, LABEL_TO),
 )
 TRACES_ACTIVE: Final = Instrument(
     name="toolcall_eval.traces.active",
-    kind=Kind.OBSERVABLE_UP_DOWN_COUNTER,
+    kind=InstrumentKind.OBSERVABLE_UP_DOWN_COUNTER,
     unit="{trace}",
     description="Traces that are open: grouped, and not yet decided.",
 )
 TRACES_MEMORY: Final = Instrument(
     name="toolcall_eval.traces.memory",
-    kind=Kind.OBSERVABLE_GAUGE,
+    kind=InstrumentKind.OBSERVABLE_GAUGE,
     unit="By",
     description="Memory that traces take which are open or may be revised, by the estimate that the limits work with.",
 )
@@ -120,7 +120,7 @@ TRACES_MEMORY: Final = Instrument(
 def _traces(name: str, description: str, *attributes: Attribute) -> Instrument:
     return Instrument(
         name=f"toolcall_eval.traces.{name}",
-        kind=Kind.COUNTER,
+        kind=InstrumentKind.COUNTER,
         unit="{trace}",
         description=description,
         attributes=(TRIGGER, COMPLETENESS, *attributes),
@@ -132,27 +132,27 @@ TRACES_EVICTED: Final = _traces("evicted", "Traces that were decided early becau
 TRACES_UNBOUND: Final = _traces("unbound", "Traces that no criteria apply to.", JUDGED_SERVICE)
 TRACES_LINKED: Final = Instrument(
     name="toolcall_eval.traces.linked",
-    kind=Kind.OBSERVABLE_COUNTER,
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{trace}",
     description="Traces with a link to another trace, or with the conversation of another trace; each is judged by itself.",
 )
 DECISION_DELAY: Final = Instrument(
     name="toolcall_eval.decision.delay",
-    kind=Kind.HISTOGRAM,
+    kind=InstrumentKind.HISTOGRAM,
     unit="s",
     description="Time from the arrival of a trace's root (of its first span, if it has no root) to its decision.",
     bounds=(0.01, 0.1, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600),
 )
 LATE_SPAN_AGE: Final = Instrument(
     name="toolcall_eval.late_span.age",
-    kind=Kind.HISTOGRAM,
+    kind=InstrumentKind.HISTOGRAM,
     unit="s",
     description="Time from a trace's decision to the arrival of a span that came after it.",
     bounds=(1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600),
 )
 EVALUATION_DURATION: Final = Instrument(
     name="toolcall_eval.evaluation.duration",
-    kind=Kind.HISTOGRAM,
+    kind=InstrumentKind.HISTOGRAM,
     unit="s",
     description="Time to read the tool calls of one trace and to judge them.",
     bounds=(0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1),
@@ -162,7 +162,7 @@ EVALUATION_DURATION: Final = Instrument(
 def _spans(name: str, description: str, *attributes: Attribute) -> Instrument:
     return Instrument(
         name=f"toolcall_eval.spans.{name}",
-        kind=Kind.OBSERVABLE_COUNTER,
+        kind=InstrumentKind.OBSERVABLE_COUNTER,
         unit="{span}",
         description=description,
         attributes=(TRANSPORT, *attributes),
@@ -185,7 +185,7 @@ SPANS_REJECTED: Final = _spans("rejected", "Spans that could not be used; the se
 def _log_records(name: str, description: str, *attributes: Attribute) -> Instrument:
     return Instrument(
         name=f"toolcall_eval.log_records.{name}",
-        kind=Kind.OBSERVABLE_COUNTER,
+        kind=InstrumentKind.OBSERVABLE_COUNTER,
         unit="{record}",
         description=description,
         attributes=attributes,
@@ -198,14 +198,14 @@ LOG_RECORDS_JOINED: Final = _log_records("joined", "Log records that said someth
 LOG_RECORDS_DROPPED: Final = _log_records("dropped", "Log records that were asked for and given up.", REASON)
 REQUESTS_REFUSED: Final = Instrument(
     name="toolcall_eval.requests.refused",
-    kind=Kind.OBSERVABLE_COUNTER,
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{request}",
     description="Requests that were refused whole, and connections that came to none; the sender was told why, but for tls and too_slow.",
     attributes=(TRANSPORT, REASON),
 )
 REQUESTS_DELAYED: Final = Instrument(
     name="toolcall_eval.requests.delayed",
-    kind=Kind.OBSERVABLE_COUNTER,
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{request}",
     description="Requests whose answer was held back, because more came than could be judged.",
     attributes=(TRANSPORT,),
@@ -213,43 +213,46 @@ REQUESTS_DELAYED: Final = Instrument(
 
 FAILURES: Final = Instrument(
     name="toolcall_eval.failures",
-    kind=Kind.OBSERVABLE_COUNTER,
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{failure}",
     description="Traces that could not be judged, and reports that could not be emitted, because of a fault of ours.",
 )
 
 JOURNAL_FAILURES: Final = Instrument(
-    name="toolcall_eval.journal.failures", kind=Kind.OBSERVABLE_COUNTER, unit="{failure}", description="Failed writes of the journal."
+    name="toolcall_eval.journal.failures",
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
+    unit="{failure}",
+    description="Failed writes of the journal.",
 )
 JOURNAL_DISCARDED: Final = Instrument(
     name="toolcall_eval.journal.discarded",
-    kind=Kind.OBSERVABLE_COUNTER,
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{file}",
     description="Files of the journal that could not be read and were moved aside.",
 )
 JOURNAL_DAMAGED: Final = Instrument(
     name="toolcall_eval.journal.damaged",
-    kind=Kind.OBSERVABLE_COUNTER,
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{row}",
     description="Rows of the journal that could not be read back; the traces that they were of are judged as partial.",
 )
 JOURNAL_SIZE: Final = Instrument(
     name="toolcall_eval.journal.size",
-    kind=Kind.OBSERVABLE_GAUGE,
+    kind=InstrumentKind.OBSERVABLE_GAUGE,
     unit="By",
     description="Size of the journal's file, with its log.",
 )
 
 EXPORT_FAILURES: Final = Instrument(
     name="toolcall_eval.export.failures",
-    kind=Kind.OBSERVABLE_COUNTER,
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{export}",
     description="Exports of our own telemetry that failed, whether or not they were tried again.",
     attributes=(SIGNAL,),
 )
 EXPORT_DROPPED: Final = Instrument(
     name="toolcall_eval.export.dropped",
-    kind=Kind.OBSERVABLE_COUNTER,
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{item}",
     description="Log events, spans and deltas of metrics of ours that were lost: no room, given up, or rejected by the endpoint.",
     attributes=(SIGNAL,),

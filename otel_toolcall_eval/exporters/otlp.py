@@ -29,7 +29,7 @@ _MILLISECONDS_FROM: Final = 1000.0
 _HEADER: Final = re.compile(r"\s*[^\s=,:;\"]+\s*=[^,]*")
 
 
-class Signal(StrEnum):
+class ExportSignal(StrEnum):
     """A kind of telemetry; the value is its word in paths and, in capitals, in variables."""
 
     TRACES = "traces"
@@ -38,7 +38,7 @@ class Signal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ExportTarget:
     """Where one signal goes.
 
     Attributes:
@@ -46,7 +46,7 @@ class Target:
         origin: variable or setting that named it, for messages.
     """
 
-    signal: Signal
+    signal: ExportSignal
     endpoint: str
     protocol: OtlpProtocol
     origin: str
@@ -84,7 +84,7 @@ class OtlpSettings:
     protocol: str | None = None
 
 
-def find_target(signal: Signal, settings: OtlpSettings, environ: Mapping[str, str]) -> Target | None:
+def find_target(signal: ExportSignal, settings: OtlpSettings, environ: Mapping[str, str]) -> ExportTarget | None:
     """Find out where a signal goes; None if nowhere.
 
     The first that is set of ``OTEL_EXPORTER_OTLP_<SIGNAL>_ENDPOINT``, ``OTEL_EXPORTER_OTLP_ENDPOINT`` and the file;
@@ -106,10 +106,10 @@ def find_target(signal: Signal, settings: OtlpSettings, environ: Mapping[str, st
     protocol = protocol_of(origin, endpoint, _protocol(*wanted) if wanted else None)
     if protocol is OtlpProtocol.HTTP and origin != own:  # only the signal's own variable is taken as it is
         endpoint = f"{endpoint.removesuffix('/')}/v1/{signal.value}"
-    return Target(signal=signal, endpoint=endpoint, protocol=protocol, origin=origin)
+    return ExportTarget(signal=signal, endpoint=endpoint, protocol=protocol, origin=origin)
 
 
-def metric_exporter(target: Target, *, timeout_seconds: float = _TIMEOUT_SECONDS) -> MetricExporter:
+def metric_exporter(target: ExportTarget, *, timeout_seconds: float = _TIMEOUT_SECONDS) -> MetricExporter:
     """Build the exporter of metrics, with a time-out for one export; raises SettingsError if the environment forbids it."""
     try:
         if target.protocol is OtlpProtocol.GRPC:
@@ -123,7 +123,7 @@ def metric_exporter(target: Target, *, timeout_seconds: float = _TIMEOUT_SECONDS
         raise _unusable(target, error) from error
 
 
-def client_options(signal: Signal, environ: Mapping[str, str]) -> ClientOptions:
+def client_options(signal: ExportSignal, environ: Mapping[str, str]) -> ClientOptions:
     """Read the variables of one signal; each of them goes before the one for all signals. Empty ones are not set.
 
     Source: OpenTelemetry specification, "OTLP Exporter". The specification counts a time-out in milliseconds, the Python exporters in
@@ -142,7 +142,9 @@ def client_options(signal: Signal, environ: Mapping[str, str]) -> ClientOptions:
         return None if found is None else Path(found[1])
 
     headers, compression, timeout = read("HEADERS"), read("COMPRESSION"), read("TIMEOUT")
-    known = {"gzip", "none", "deflate"} if signal is Signal.METRICS else {"gzip", "none"}  # the SDK's exporter of metrics takes one more
+    known = (
+        {"gzip", "none", "deflate"} if signal is ExportSignal.METRICS else {"gzip", "none"}
+    )  # the SDK's exporter of metrics takes one more
     if compression is not None and compression[1].lower() not in known:
         raise SettingsError(where=compression[0], what=f"{compression[1]!r} is no compression that we know", fix="use gzip or none")
     try:
@@ -181,7 +183,7 @@ def _protocol(origin: str, text: str) -> OtlpProtocol:
         raise SettingsError(where=origin, what=f"{text!r} is no protocol that we speak", fix="use grpc or http/protobuf") from None
 
 
-def _unusable(target: Target, error: Exception) -> SettingsError:
+def _unusable(target: ExportTarget, error: Exception) -> SettingsError:
     return SettingsError(
         where=f"OTLP exporter of {target.signal.value} ({target.origin})",
         what=f"it can't be built: {type(error).__name__}: {error}",

@@ -10,7 +10,7 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.deadline import Attempt
-from otel_toolcall_eval.exporters.events.batch import Outlet
+from otel_toolcall_eval.exporters.events.batch import EventSender
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.exporters.metrics.export_plan import ExportPlan
     from otel_toolcall_eval.exporters.metrics.metrics_export import MetricsExport
     from otel_toolcall_eval.exporters.metrics.openmetrics import MetricsPage
-    from otel_toolcall_eval.exporters.otlp import Signal, Target
+    from otel_toolcall_eval.exporters.otlp import ExportSignal, ExportTarget
 
 _SHARE_OF_EVENTS: Final = 0.6  # of the time for shutting down; the rest is for the last metrics
 
 
-class EndingOutlet(Outlet, Protocol):
+class ShutdownableSender(EventSender, Protocol):
     """An outlet that can be ended."""
 
     def shutdown(self, timeout_seconds: float) -> bool:
@@ -56,8 +56,8 @@ class Telemetry:
         aggregator: Aggregator,
         exporter: MetricExporter | None,
         plan: ExportPlan,
-        outlets: Mapping[Signal, EndingOutlet],
-        targets: Mapping[Signal, Target],
+        outlets: Mapping[ExportSignal, ShutdownableSender],
+        targets: Mapping[ExportSignal, ExportTarget],
     ) -> None:
         """Take over the parts, and begin to export metrics if there is an ``exporter``."""
         self.aggregator = aggregator
@@ -121,7 +121,7 @@ class Telemetry:
         return self._stopped
 
 
-def _ending(outlet: EndingOutlet, seconds: float) -> Callable[[], bool]:
+def _ending(outlet: ShutdownableSender, seconds: float) -> Callable[[], bool]:
     return lambda: outlet.shutdown(seconds)
 
 

@@ -6,7 +6,7 @@ from otel_toolcall_eval.exporters.events.attributes import MAX_NAME_CHARS, clean
 from otel_toolcall_eval.exporters.names import OTHER
 
 
-class Vocabulary:
+class BoundedNames:
     """The values that one attribute may take: the first ``limit`` that come, then ``_OTHER``. Owned by the emitting thread."""
 
     def __init__(self, limit: int) -> None:

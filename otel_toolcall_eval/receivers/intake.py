@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.engine.work_items import PendingResponse
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
-    from otel_toolcall_eval.receivers.sink import Forward, LogSink, OverloadRecorder, Passage, ProjectionSource, SpanSink
+    from otel_toolcall_eval.receivers.sink import Forward, LogSink, OverloadRecorder, ProjectionSource, Reservation, SpanSink
 
 _DECODERS = {Encoding.PROTOBUF: otlp_protobuf.decode_traces, Encoding.JSON: otlp_json.decode_traces}
 _LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_logs_json.decode_logs}
@@ -99,7 +99,7 @@ class OtlpIntake:
         return export_reply(encoding, signal), receipt
 
     def _offer(
-        self, passage: Passage | None, offer: Callable[[], PendingResponse | None], shed: Callable[[], bool]
+        self, passage: Reservation | None, offer: Callable[[], PendingResponse | None], shed: Callable[[], bool]
     ) -> PendingResponse | None:
         """Offer a request for judging, and pass it on if it was taken, or may be shed; returns what the offer returned.
 
@@ -139,7 +139,7 @@ class OtlpIntake:
         )
 
 
-def _pass_on(passage: Passage, done: Future[None]) -> None:
+def _pass_on(passage: Reservation, done: Future[None]) -> None:
     if done.cancelled() or done.exception() is not None:
         passage.cancel()
     else:

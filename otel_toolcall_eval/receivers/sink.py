@@ -52,7 +52,7 @@ class LogSink(Protocol):
         ...
 
 
-class Passage(Protocol):
+class Reservation(Protocol):
     """Room that is reserved for passing one request on; one of the two is called, once."""
 
     def commit(self) -> None:
@@ -67,7 +67,7 @@ class Passage(Protocol):
 class Forward(Protocol):
     """Passes requests on. Called from any thread, several at a time."""
 
-    def reserve(self, body: bytes, encoding: Encoding, signal: Signal) -> Passage:
+    def reserve(self, body: bytes, encoding: Encoding, signal: Signal) -> Reservation:
         """Reserve room for a request.
 
         Raises:

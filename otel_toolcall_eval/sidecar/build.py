@@ -18,7 +18,7 @@ from otel_toolcall_eval.exporters.explain import explain_of
 from otel_toolcall_eval.exporters.metrics.criteria_counts import CriteriaInfo, CriteriaReloads
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.exporters.metrics.process_memory import ProcessMemory
-from otel_toolcall_eval.exporters.otlp import OtlpSettings, Signal
+from otel_toolcall_eval.exporters.otlp import ExportSignal, OtlpSettings
 from otel_toolcall_eval.model.errors import CriteriaError
 from otel_toolcall_eval.receivers.http.pages import health_page, json_page, metrics_page
 from otel_toolcall_eval.receivers.intake import OtlpIntake
@@ -100,8 +100,8 @@ def build_sidecar(
     recent = _recent(settings)
     pipeline = _pipeline(settings, criteria, name_unbound=console is not None)
     events = BatchedEvents(
-        telemetry.outlets.get(Signal.LOGS),
-        telemetry.outlets.get(Signal.TRACES),
+        telemetry.outlets.get(ExportSignal.LOGS),
+        telemetry.outlets.get(ExportSignal.TRACES),
         resource=telemetry.resource,
         explain=explain_of(settings),
     )

@@ -7,25 +7,25 @@ import os
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.exporters.forward.downstream import Downstream
-from otel_toolcall_eval.exporters.forward.forwarder import Outbox
+from otel_toolcall_eval.exporters.forward.forwarder import OtlpEventSender
 from otel_toolcall_eval.exporters.forward.grpc_client import GrpcClient
 from otel_toolcall_eval.exporters.forward.http_client import HttpClient
 from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
 from otel_toolcall_eval.exporters.metrics.export_plan import ExportPlan
-from otel_toolcall_eval.exporters.otlp import OtlpSettings, Signal, client_options, find_target, metric_exporter
+from otel_toolcall_eval.exporters.otlp import ExportSignal, OtlpSettings, client_options, find_target, metric_exporter
 from otel_toolcall_eval.exporters.telemetry import Telemetry, own_resource
-from otel_toolcall_eval.otlp.replies import Signal as WireSignal
+from otel_toolcall_eval.otlp.replies import Signal
 from otel_toolcall_eval.settings.endpoint import OtlpProtocol, is_own_address
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from otel_toolcall_eval.exporters.forward.downstream import Client
-    from otel_toolcall_eval.exporters.otlp import Target
+    from otel_toolcall_eval.exporters.otlp import ExportTarget
 
 _logger = logging.getLogger(__name__)
 
-_WIRE_SIGNALS = {Signal.LOGS: WireSignal.LOGS, Signal.TRACES: WireSignal.TRACES}
+_WIRE_SIGNALS = {ExportSignal.LOGS: Signal.LOGS, ExportSignal.TRACES: Signal.TRACES}
 
 
 def build_telemetry(
@@ -50,7 +50,7 @@ def build_telemetry(
     Raises:
         SettingsError: an endpoint, protocol or other ``OTEL_EXPORTER_OTLP_*`` variable can't be used; nothing is left running.
     """
-    wanted = {Signal.METRICS: export, Signal.LOGS: export and logs, Signal.TRACES: export and traces}
+    wanted = {ExportSignal.METRICS: export, ExportSignal.LOGS: export and logs, ExportSignal.TRACES: export and traces}
     found = {signal: find_target(signal, otlp or OtlpSettings(), os.environ) for signal, on in wanted.items() if on}
     targets = {signal: target for signal, target in found.items() if target is not None}
     for target in targets.values():
@@ -60,21 +60,21 @@ def build_telemetry(
             )
     # All clients before anything that has threads.
     plan = ExportPlan.of(os.environ)
-    clients = {signal: _client(target, version) for signal, target in targets.items() if signal is not Signal.METRICS}
+    clients = {signal: _client(target, version) for signal, target in targets.items() if signal is not ExportSignal.METRICS}
     exporter = None
-    if Signal.METRICS in targets:
-        options = client_options(Signal.METRICS, os.environ)  # refuses what the exporter would only log
-        exporter = metric_exporter(targets[Signal.METRICS], timeout_seconds=options.timeout_seconds)
+    if ExportSignal.METRICS in targets:
+        options = client_options(ExportSignal.METRICS, os.environ)  # refuses what the exporter would only log
+        exporter = metric_exporter(targets[ExportSignal.METRICS], timeout_seconds=options.timeout_seconds)
     return Telemetry(
         aggregator=Aggregator(own_resource(version)),
         exporter=exporter,
         plan=plan,
-        outlets={signal: Outbox(client, _WIRE_SIGNALS[signal]) for signal, client in clients.items()},
+        outlets={signal: OtlpEventSender(client, _WIRE_SIGNALS[signal]) for signal, client in clients.items()},
         targets=targets,
     )
 
 
-def _client(target: Target, version: str) -> Client:
+def _client(target: ExportTarget, version: str) -> Client:
     options = client_options(target.signal, os.environ)
     downstream = Downstream(
         endpoint=target.endpoint,

@@ -13,7 +13,7 @@ from otel_toolcall_eval.exporters.metrics import aggregator as module
 from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
 from otel_toolcall_eval.exporters.metrics.collection import Collection
 from otel_toolcall_eval.exporters.metrics.export_plan import Temporality
-from otel_toolcall_eval.exporters.metrics.recording import Occasion
+from otel_toolcall_eval.exporters.metrics.recording import RecordingContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,10 +49,10 @@ class Held:
         self.aggregator.source = self.source = Counts()
 
     def score(self, value: float, *, agent: str = "a", span: SpanContext = SPAN) -> None:
-        self.aggregator.cell(names.SCORE, {"agent": agent}).record(value, Occasion(lambda: span, self.clock.now_ns))
+        self.aggregator.cell(names.SCORE, {"agent": agent}).record(value, RecordingContext(lambda: span, self.clock.now_ns))
 
     def decide(self) -> None:
-        self.aggregator.cell(names.TRACES_DECIDED, {"b": "2", "a": "1"}).record(1, Occasion(lambda: SPAN, self.clock.now_ns))
+        self.aggregator.cell(names.TRACES_DECIDED, {"b": "2", "a": "1"}).record(1, RecordingContext(lambda: SPAN, self.clock.now_ns))
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_exemplar_is_the_newest_of_its_bucket_and_comes_again_with_sums_since_th
 
 def test_exemplar_of_a_counter_is_an_integer_as_its_sum_is(held: Held) -> None:
     for value in (1, 1.0):
-        held.aggregator.cell(names.TRACES_DECIDED, {}).record(value, Occasion(lambda: SPAN, held.clock.now_ns))
+        held.aggregator.cell(names.TRACES_DECIDED, {}).record(value, RecordingContext(lambda: SPAN, held.clock.now_ns))
         point = _number(_metrics(Collection(held.aggregator)), "toolcall_eval.traces.decided")
         assert [(type(one.value), one.value) for one in point.exemplars] == [(int, 1)]
     assert (type(point.value), point.value) == (int, 2)

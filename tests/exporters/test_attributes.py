@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from otel_toolcall_eval.exporters.events.attributes import (
     CLIP_BYTES,
     FULL_BYTES,
-    Explain,
     ExplainValues,
+    ExplanationPolicy,
     clean_name,
     event_attributes,
     explanation,
@@ -80,7 +80,9 @@ def test_verdict_without_score_or_failure_has_no_explanation() -> None:
 
 @pytest.mark.parametrize("values", list(ExplainValues))
 def test_justification_that_raises_costs_only_its_explanation(values: ExplainValues) -> None:
-    attributes = event_attributes(report(), verdict(given=score(justification=BrokenJustification())), explain=Explain(values=values))
+    attributes = event_attributes(
+        report(), verdict(given=score(justification=BrokenJustification())), explain=ExplanationPolicy(values=values)
+    )
     assert attributes["gen_ai.evaluation.score.value"] == 0.5
     assert "KeyError" in str(attributes["gen_ai.evaluation.explanation"])
     assert CANARY not in str(attributes)
@@ -89,13 +91,15 @@ def test_justification_that_raises_costs_only_its_explanation(values: ExplainVal
 def test_values_show_only_on_request() -> None:
     assert CANARY not in explanation(verdict())
     assert CANARY not in explanation(inconclusive())
-    assert CANARY in explanation(verdict(), explain=Explain(values=ExplainValues.CLIP))
-    assert CANARY in explanation(verdict(), explain=Explain(values=ExplainValues.FULL))
+    assert CANARY in explanation(verdict(), explain=ExplanationPolicy(values=ExplainValues.CLIP))
+    assert CANARY in explanation(verdict(), explain=ExplanationPolicy(values=ExplainValues.FULL))
 
 
 def test_details_are_json_of_any_mapping_and_sequence() -> None:
     details = {"lcs": ("a", "b"), "frozen": MappingProxyType({"x": frozenset({1})}), "bytes": b"\x01", "odd": CANARY.__class__}
-    text = explanation(verdict(given=score(justification=FakeJustification(values=details))), explain=Explain(values=ExplainValues.CLIP))
+    text = explanation(
+        verdict(given=score(justification=FakeJustification(values=details))), explain=ExplanationPolicy(values=ExplainValues.CLIP)
+    )
     assert json.loads(text) == {"lcs": ["a", "b"], "frozen": {"x": [1]}, "bytes": [1], "odd": "<class 'str'>"}
 
 
@@ -110,7 +114,9 @@ def test_details_are_json_of_any_mapping_and_sequence() -> None:
 @pytest.mark.parametrize("letter", ["a", "\u00e9", "\u6771", "\U0001f40d"], ids=["1-byte", "2-bytes", "3-bytes", "4-bytes"])
 def test_explanation_is_cut_at_its_bound_with_a_sign(values: ExplainValues, limit: int, letter: str) -> None:
     text = letter * 100_000
-    got = explanation(verdict(given=score(justification=FakeJustification(line=text, values={"a": text}))), explain=Explain(values=values))
+    got = explanation(
+        verdict(given=score(justification=FakeJustification(line=text, values={"a": text}))), explain=ExplanationPolicy(values=values)
+    )
     assert limit - 6 <= len(got.encode()) <= limit
     assert got.endswith(f"{letter}...")
 
@@ -131,7 +137,7 @@ def test_rendering_stops_at_the_bound_however_much_there_is() -> None:
 
     endless = Endless()
     values = {"calls": [endless] * 1_000_000}
-    explanation(verdict(given=score(justification=FakeJustification(values=values))), explain=Explain(values=ExplainValues.FULL))
+    explanation(verdict(given=score(justification=FakeJustification(values=values))), explain=ExplanationPolicy(values=ExplainValues.FULL))
     assert endless.asked < FULL_BYTES / 100 + 1
 
 
@@ -140,7 +146,7 @@ def test_details_nested_beyond_reason_cost_only_the_explanation() -> None:
     for _ in range(100_000):
         nested = [nested]
     text = explanation(
-        verdict(given=score(justification=FakeJustification(values={"deep": nested}))), explain=Explain(values=ExplainValues.FULL)
+        verdict(given=score(justification=FakeJustification(values={"deep": nested}))), explain=ExplanationPolicy(values=ExplainValues.FULL)
     )
     # Either it ends at the bound before it is too deep, or it is too deep; both are answers.
     assert text.endswith("...") or "RecursionError" in text
@@ -152,7 +158,7 @@ def test_every_name_and_explanation_can_be_encoded(text: str) -> None:
     clean_name(text).encode()
     for values in ExplainValues:
         explanation(
-            verdict(given=score(justification=FakeJustification(line=text, values={text: text}))), explain=Explain(values=values)
+            verdict(given=score(justification=FakeJustification(line=text, values={text: text}))), explain=ExplanationPolicy(values=values)
         ).encode()
 
 
@@ -271,11 +277,11 @@ def test_secrets_are_taken_out_of_all_that_is_explained(values: ExplainValues) -
     line = f"search_0: $.{TOKEN} differs"
     details = {"explained": {f"search_{TOKEN}": f"Actual: {{'password': 'hunter2', 'q': '{TOKEN}', 'n': 3}}"}, "order": [TOKEN, 1, None]}
     judged = verdict(given=score(justification=FakeJustification(line=line, values=details)))
-    shown = explanation(judged, explain=Explain(values=values))
+    shown = explanation(judged, explain=ExplanationPolicy(values=values))
     assert "[REDACTED]" in shown
     assert "abcdef" not in shown
     assert "hunter2" not in shown
-    bare = explanation(judged, explain=Explain(values=values, redactor=Redactor(defaults=False)))
+    bare = explanation(judged, explain=ExplanationPolicy(values=values, redactor=Redactor(defaults=False)))
     assert TOKEN in bare
     assert ("hunter2" in bare) is (values is not ExplainValues.OFF)
 
@@ -285,7 +291,7 @@ def test_secret_at_the_bound_is_taken_out_before_the_text_is_cut(values: Explain
     limit = CLIP_BYTES if values is ExplainValues.CLIP else FULL_BYTES
     for ahead in range(limit - 60, limit):
         judged = verdict(given=score(justification=FakeJustification(values={"a": "x" * ahead + f" {TOKEN} password=hunter2"})))
-        shown = explanation(judged, explain=Explain(values=values))
+        shown = explanation(judged, explain=ExplanationPolicy(values=values))
         assert "abc" not in shown
         assert "hun" not in shown
 
@@ -294,4 +300,4 @@ def test_tool_that_has_the_name_of_a_secret_is_explained() -> None:
     details = {"explained_tool_calls_count": {"token": "Actual: 1, Expected: 2, Score: 0.0"}}
     judged = verdict(given=score(justification=FakeJustification(line="token: called once, expected exactly 2", values=details)))
     assert explanation(judged) == "token: called once, expected exactly 2"
-    assert json.loads(explanation(judged, explain=Explain(values=ExplainValues.FULL))) == details
+    assert json.loads(explanation(judged, explain=ExplanationPolicy(values=ExplainValues.FULL))) == details

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from otel_toolcall_eval.exporters.events import batch as batch_module
 from otel_toolcall_eval.exporters.events import batched_events as module
-from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues
+from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy
 from otel_toolcall_eval.exporters.events.batch import Batch
 from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents, span_id_of
 from otel_toolcall_eval.exporters.events.events import EventsEmitter
@@ -54,7 +54,7 @@ REPORTS = {
 }
 
 
-class Outlet:
+class EventSender:
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
         self.items = 0
@@ -95,12 +95,12 @@ class Emitted:
     def __init__(
         self, *, logs: bool = True, spans: bool = True, values: ExplainValues = ExplainValues.OFF, delay_seconds: float = 3600
     ) -> None:
-        self.logs, self.spans = Outlet(), Outlet()
+        self.logs, self.spans = EventSender(), EventSender()
         self.emitter = BatchedEvents(
             self.logs if logs else None,
             self.spans if spans else None,
             resource=RESOURCE,
-            explain=Explain(values=values),
+            explain=ExplanationPolicy(values=values),
             clock=lambda: NOW_UNIX_NS,
             delay_seconds=delay_seconds,
         )
@@ -122,7 +122,7 @@ def by_the_sdk(given: TraceReport, values: ExplainValues) -> tuple[object, objec
     )
     logger_provider.add_log_record_processor(SimpleLogRecordProcessor(logs))
     tracer_provider.add_span_processor(SimpleSpanProcessor(spans))
-    EventsEmitter(logger_provider, tracer_provider, explain=Explain(values=values), clock=lambda: NOW_UNIX_NS).emit(given)
+    EventsEmitter(logger_provider, tracer_provider, explain=ExplanationPolicy(values=values), clock=lambda: NOW_UNIX_NS).emit(given)
     found = (
         _comparable(MessageToDict(encode_logs(logs.get_finished_logs()))),
         _comparable(MessageToDict(encode_spans(spans.get_finished_spans()))),
@@ -203,7 +203,7 @@ def test_batch_leaves_when_it_is_large_or_old(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_is_put_in_is_taken_away_whole() -> None:
-    outlet = Outlet()
+    outlet = EventSender()
     batch = Batch(outlet, Envelope(resource=RESOURCE, scope_name="s"))
     taker = threading.Thread(target=batch.send)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.exporters.metrics.cells import Distributed
+from otel_toolcall_eval.exporters.metrics.cells import HistogramPoint
 from otel_toolcall_eval.exporters.metrics.recording import RECORDED
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def _never() -> SpanContext:
 
 @given(st.sampled_from([some for some in BOUNDS if some]), FLOATS)
 def test_value_falls_into_the_bucket_that_bisecting_finds(bounds: tuple[float, ...], value: float) -> None:
-    cell = Distributed(Lock(), bounds)
+    cell = HistogramPoint(Lock(), bounds)
     cell.record(value)
     expected = [0] * (len(bounds) + 1)
     expected[bisect_left(bounds, value)] = 1

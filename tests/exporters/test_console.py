@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from otel_toolcall_eval.exporters.console import ConsoleEmitter
-from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues
+from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import IncompletenessReason
 from tests.exporters.reports import CANARY, TRACE_ID, report, score, verdict
@@ -22,7 +22,7 @@ def lines(
     *, as_json: bool = False, values: ExplainValues = ExplainValues.OFF, unknown: tuple[str, ...] = (), empty: bool = False
 ) -> list[str]:
     written: list[str] = []
-    emitter = ConsoleEmitter(written.append, as_json=as_json, explain=Explain(values=values))
+    emitter = ConsoleEmitter(written.append, as_json=as_json, explain=ExplanationPolicy(values=values))
     emitter.emit(replace(report(*([] if empty else [PASSED, FAILED, UNSURE])), unknown_criteria=unknown))
     assert emitter.flush(0.0)
     emitter.shutdown(0.0)

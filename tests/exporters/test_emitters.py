@@ -79,7 +79,7 @@ def _encodable(value: object) -> object:
     return clean_name(value) if isinstance(value, str) else value
 
 
-class Outlet:
+class EventSender:
     """Keeps what is sent."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ def _events() -> tuple[Emitter, Callable[[], str]]:
 
 
 def _batched() -> tuple[Emitter, Callable[[], str]]:
-    logs, spans = Outlet(), Outlet()
+    logs, spans = EventSender(), EventSender()
     return BatchedEvents(logs, spans, resource={}), lambda: str(logs.bodies + spans.bodies)
 
 

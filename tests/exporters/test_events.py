@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import NoOpTracerProvider
 
-from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues, event_attributes
+from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy, event_attributes
 from otel_toolcall_eval.exporters.events.events import EventsEmitter
 from otel_toolcall_eval.model.score import Label
 from tests.exporters.reports import CANARY, END_UNIX_NS, SPAN_ID, TRACE_ID, evaluated_span, inconclusive, report, verdict
@@ -46,7 +46,7 @@ class Emitted:
         self.emitter = EventsEmitter(
             self.logger_provider,
             self.tracer_provider,
-            explain=Explain(values=explain_values),
+            explain=ExplanationPolicy(values=explain_values),
             evaluated_span_is_remote=evaluated_span_is_remote,
             clock=lambda: NOW_UNIX_NS,
         )

@@ -7,10 +7,10 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
-from otel_toolcall_eval.exporters.metrics.judged_services import JudgedServices, service_of
+from otel_toolcall_eval.exporters.metrics.judged_services import EvaluatedServices, service_of
 from otel_toolcall_eval.exporters.metrics.observing import observe
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
-from otel_toolcall_eval.exporters.vocabulary import Vocabulary
+from otel_toolcall_eval.exporters.vocabulary import BoundedNames
 from tests.exporters.reports import evaluated_span, report, verdict
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _of(name: Value = "agents", version: Value = None, *, judged: bool = True) -
     return report(*([verdict()] if judged else []), span=evaluated_span(resource=resource))
 
 
-def _infos(services: JudgedServices) -> Mapping[str, str]:
+def _infos(services: EvaluatedServices) -> Mapping[str, str]:
     found = [dict(attributes) for _, attributes in services.counts()]
     return {attributes["service.name"]: attributes.get("service.version", "") for attributes in found}
 
@@ -83,28 +83,28 @@ def test_services_that_nothing_judges_do_not_crowd_out_those_that_are_judged(emi
 
 @pytest.mark.parametrize("name", [None, "", 7, b"agents", ("agents",), {"a": "b"}])
 def test_service_that_no_text_names_is_left_out(name: Value) -> None:
-    services = JudgedServices(Vocabulary(100))
+    services = EvaluatedServices(BoundedNames(100))
     services.note(_of(name))
     assert service_of(_of(name)) is services.name_of(_of(name)) is None
     assert services.counts() == {}
 
 
 def test_name_is_that_of_the_report_whatever_came_before() -> None:
-    services, without = JudgedServices(Vocabulary(100)), report(verdict(), span=None)
+    services, without = EvaluatedServices(BoundedNames(100)), report(verdict(), span=None)
     for item in (without, _of("a"), _of("a"), without, _of("b"), _of(7), _of(""), _of("a", judged=False), _of("a")):
         for _ in range(2):
             assert services.name_of(item) == service_of(item)
 
 
 def test_version_is_the_one_seen_last_of_each_service() -> None:
-    services = JudgedServices(Vocabulary(100))
+    services = EvaluatedServices(BoundedNames(100))
     for item in (_of("a", "1"), _of("b"), _of("a", "2"), _of("c", "1"), _of("c", ""), _of("a", "1"), _of("a", 3), _of("d\ud800", "\ud800")):
         services.note(item)
     assert _infos(services) == {"a": "1", "b": "", "c": "1", "d?": "?"}
 
 
 def test_version_that_is_new_with_every_trace_is_bounded() -> None:
-    services = JudgedServices(Vocabulary(100))
+    services = EvaluatedServices(BoundedNames(100))
     seen: set[str] = set()
     for number in range(1_500):
         services.note(_of(f"s{number % 3}", f"v{number}"))

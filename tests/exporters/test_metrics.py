@@ -28,7 +28,7 @@ from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.exporters.metrics.observing import observe
 from otel_toolcall_eval.exporters.metrics.operation_names import QUEUE_MEMORY
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
-from otel_toolcall_eval.exporters.vocabulary import Vocabulary
+from otel_toolcall_eval.exporters.vocabulary import BoundedNames
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
@@ -344,7 +344,7 @@ def test_hostile_agent_names_are_recorded(recorded: Recorded, name: str) -> None
 
 
 def test_vocabulary_keeps_the_first_values() -> None:
-    vocabulary = Vocabulary(2)
+    vocabulary = BoundedNames(2)
     assert [vocabulary.admit(value) for value in ("a", "b", "c", "a", "d", "b")] == ["a", "b", "_OTHER", "a", "_OTHER", "b"]
 
 

@@ -5,7 +5,7 @@ import pytest
 from otel_toolcall_eval.engine import pipeline
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.metrics import operation_names
-from otel_toolcall_eval.exporters.metrics.instrument import Attribute, Instrument, Kind, Origin
+from otel_toolcall_eval.exporters.metrics.instrument import Attribute, Instrument, InstrumentKind, NameOrigin
 
 _TRACE_ATTRIBUTES = {"toolcall_eval.trigger", "toolcall_eval.completeness"}
 _TRANSPORT = {"toolcall_eval.transport"}
@@ -164,7 +164,7 @@ def test_recorded_and_observed_instruments_are_told_apart_by_kind(instrument: In
 
 @pytest.mark.parametrize("attribute", [pytest.param(item, id=item.name) for item in ALL_ATTRIBUTES])
 def test_origin_agrees_with_the_namespace(attribute: Attribute) -> None:
-    assert (attribute.origin is Origin.OURS) is attribute.name.startswith("toolcall_eval.")
+    assert (attribute.origin is NameOrigin.OURS) is attribute.name.startswith("toolcall_eval.")
 
 
 def test_every_attribute_of_metrics_that_others_choose_is_bounded() -> None:
@@ -191,11 +191,11 @@ def test_our_scope_is_the_one_that_is_never_judged() -> None:
 @pytest.mark.parametrize(
     ("kind", "bounds"),
     [
-        pytest.param(Kind.HISTOGRAM, (), id="histogram-without-bounds"),
-        pytest.param(Kind.HISTOGRAM, (0.5, 0.5), id="bounds-that-do-not-rise"),
-        pytest.param(Kind.COUNTER, (1.0,), id="counter-with-bounds"),
+        pytest.param(InstrumentKind.HISTOGRAM, (), id="histogram-without-bounds"),
+        pytest.param(InstrumentKind.HISTOGRAM, (0.5, 0.5), id="bounds-that-do-not-rise"),
+        pytest.param(InstrumentKind.COUNTER, (1.0,), id="counter-with-bounds"),
     ],
 )
-def test_impossible_instrument_cannot_be_built(kind: Kind, bounds: tuple[float, ...]) -> None:
+def test_impossible_instrument_cannot_be_built(kind: InstrumentKind, bounds: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="x"):
         Instrument(name="x", kind=kind, unit="1", description="", bounds=bounds)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from otel_toolcall_eval.exporters.otlp import (
+    ExportSignal,
+    ExportTarget,
     OtlpSettings,
-    Signal,
-    Target,
     client_options,
     find_target,
     metric_exporter,
@@ -58,7 +58,7 @@ BASE = "OTEL_EXPORTER_OTLP_ENDPOINT"
     ],
 )
 def test_target_is_what_is_set_first(settings: OtlpSettings, environ: dict[str, str], endpoint: str, protocol: str) -> None:
-    target = find_target(Signal.TRACES, settings, environ)
+    target = find_target(ExportSignal.TRACES, settings, environ)
     assert target is not None
     assert (target.endpoint, target.protocol.value) == (endpoint, protocol)
 
@@ -74,7 +74,7 @@ def test_target_is_what_is_set_first(settings: OtlpSettings, environ: dict[str, 
     ],
 )
 def test_nothing_is_sent_unless_an_endpoint_is_named(settings: OtlpSettings, environ: dict[str, str]) -> None:
-    assert find_target(Signal.TRACES, settings, environ) is None
+    assert find_target(ExportSignal.TRACES, settings, environ) is None
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_nothing_is_sent_unless_an_endpoint_is_named(settings: OtlpSettings, env
 )
 def test_endpoint_that_cannot_be_used_is_refused_by_name(settings: OtlpSettings, environ: dict[str, str], words: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        find_target(Signal.TRACES, settings, environ)
+        find_target(ExportSignal.TRACES, settings, environ)
     assert words in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
-def _target(endpoint: str, protocol: OtlpProtocol = OtlpProtocol.GRPC, signal: Signal = Signal.TRACES) -> Target:
-    return Target(signal=signal, endpoint=endpoint, protocol=protocol, origin="test")
+def _target(endpoint: str, protocol: OtlpProtocol = OtlpProtocol.GRPC, signal: ExportSignal = ExportSignal.TRACES) -> ExportTarget:
+    return ExportTarget(signal=signal, endpoint=endpoint, protocol=protocol, origin="test")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def _target(endpoint: str, protocol: OtlpProtocol = OtlpProtocol.GRPC, signal: S
         pytest.param(_target("http://10.0.0.7:4317"), ("127.0.0.1", 4317), False, id="another-address"),
     ],
 )
-def test_own_address_is_known(target: Target, listening: tuple[str, int], expected: bool) -> None:  # noqa: FBT001 - a table's column
+def test_own_address_is_known(target: ExportTarget, listening: tuple[str, int], expected: bool) -> None:  # noqa: FBT001 - a table's column
     assert is_own_address(target.endpoint, target.protocol, [listening]) is expected
 
 
@@ -129,7 +129,7 @@ def test_environment_that_the_exporter_refuses_is_a_settings_error(protocol: Otl
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "zip")
     monkeypatch.setenv("OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER", "nobody")
     with pytest.raises(SettingsError, match=r"OTLP exporter of \w+ \(test\): it can't be built: .*; check the OTEL_EXPORTER_OTLP_"):
-        metric_exporter(_target("http://127.0.0.1:4318/v1/x", protocol, Signal.METRICS))
+        metric_exporter(_target("http://127.0.0.1:4318/v1/x", protocol, ExportSignal.METRICS))
 
 
 def test_options_of_the_signal_go_before_those_of_all() -> None:
@@ -144,7 +144,7 @@ def test_options_of_the_signal_go_before_those_of_all() -> None:
         "OTEL_EXPORTER_OTLP_LOGS_CLIENT_KEY": "/etc/key.pem",
         "OTEL_EXPORTER_OTLP_LOGS_CLIENT_CERTIFICATE": "/etc/cert.pem",
     }
-    logs, traces = (client_options(signal, environ) for signal in (Signal.LOGS, Signal.TRACES))
+    logs, traces = (client_options(signal, environ) for signal in (ExportSignal.LOGS, ExportSignal.TRACES))
     assert dict(logs.headers) == {"x-tenant": "logs", "authorization": "Bearer abc"}
     assert (logs.gzip, logs.timeout_seconds, logs.ca_file) == (True, 2.5, Path("/etc/ca.pem"))
     assert (logs.cert_file, logs.key_file) == (Path("/etc/cert.pem"), Path("/etc/key.pem"))
@@ -153,7 +153,7 @@ def test_options_of_the_signal_go_before_those_of_all() -> None:
 
 
 def test_options_have_defaults() -> None:
-    options = client_options(Signal.LOGS, {})
+    options = client_options(ExportSignal.LOGS, {})
     assert (dict(options.headers), options.gzip, options.timeout_seconds, options.ca_file) == ({}, False, 10.0, None)
 
 
@@ -172,10 +172,10 @@ def test_options_have_defaults() -> None:
 )
 def test_option_that_cannot_be_used_is_refused_by_name(environ: dict[str, str], words: str) -> None:
     with pytest.raises(SettingsError, match=words) as caught:
-        client_options(Signal.LOGS, environ)
+        client_options(ExportSignal.LOGS, environ)
     assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("10", 10.0), ("999", 999.0), ("10000", 10.0), ("2500", 2.5)])
 def test_timeout_is_in_seconds_unless_it_can_only_be_milliseconds(text: str, seconds: float) -> None:
-    assert client_options(Signal.LOGS, {"OTEL_EXPORTER_OTLP_TIMEOUT": text}).timeout_seconds == seconds
+    assert client_options(ExportSignal.LOGS, {"OTEL_EXPORTER_OTLP_TIMEOUT": text}).timeout_seconds == seconds

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics.instrument import Kind
+from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.prometheus_names import family_name, label_name, label_value, labels
 
 
@@ -80,7 +80,9 @@ def test_labels_and_families_are_always_well_formed(text: str) -> None:
 def test_our_own_families_are_distinct() -> None:
     instruments = (*names.RECORDED, *names.OBSERVED)
     families = {
-        family_name(item.name, unit=item.unit, is_gauge=item.kind is Kind.OBSERVABLE_GAUGE, is_counter="counter" in item.kind.value)
+        family_name(
+            item.name, unit=item.unit, is_gauge=item.kind is InstrumentKind.OBSERVABLE_GAUGE, is_counter="counter" in item.kind.value
+        )
         for item in instruments
     }
     assert len(families) == len(instruments)

@@ -18,13 +18,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.events.attributes import EXPLAIN, Explain, ExplainValues
+from otel_toolcall_eval.exporters.events.attributes import EXPLAIN, ExplainValues, ExplanationPolicy
 from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
-from otel_toolcall_eval.exporters.metrics.instrument import Kind
+from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.operation_names import OPERATION_OBSERVED
 from otel_toolcall_eval.exporters.metrics.prometheus_names import family_name
-from otel_toolcall_eval.exporters.otlp import OtlpSettings, Signal
+from otel_toolcall_eval.exporters.otlp import ExportSignal, OtlpSettings
 from otel_toolcall_eval.exporters.telemetry import Telemetry, own_resource
 from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation, OutputCriteria, OutputExpectation
 from otel_toolcall_eval.model.errors import SettingsError
@@ -84,12 +84,12 @@ def _telemetry_to(sink: Sink) -> Telemetry:
     return build_telemetry(version="1.2.3", otlp=OtlpSettings(endpoint=sink.endpoint, protocol=sink.protocol))
 
 
-def _emit(telemetry: Telemetry, *, explain: Explain = EXPLAIN, reports: Sequence[TraceReport] = REPORTS) -> None:
+def _emit(telemetry: Telemetry, *, explain: ExplanationPolicy = EXPLAIN, reports: Sequence[TraceReport] = REPORTS) -> None:
     """Do what the sidecar does: emit, and let the emitters go before the telemetry is shut down."""
     telemetry.aggregator.source = Counts()
     metrics = MetricsEmitter(telemetry.aggregator, flush=telemetry.flush_metrics)
     events = BatchedEvents(
-        telemetry.outlets.get(Signal.LOGS), telemetry.outlets.get(Signal.TRACES), resource=telemetry.resource, explain=explain
+        telemetry.outlets.get(ExportSignal.LOGS), telemetry.outlets.get(ExportSignal.TRACES), resource=telemetry.resource, explain=explain
     )
     for item in reports:
         metrics.emit(item)
@@ -167,7 +167,9 @@ def test_every_instrument_has_one_name_by_otlp_and_on_the_page(sink: Sink, telem
     page = telemetry.page().render("application/openmetrics-text").body.decode()
     families = {family.name: family for family in text_string_to_metric_families(page)}  # type: ignore[no-untyped-call]
     expected = {
-        family_name(item.name, unit=item.unit, is_gauge=item.kind is Kind.OBSERVABLE_GAUGE, is_counter="counter" in item.kind.value)
+        family_name(
+            item.name, unit=item.unit, is_gauge=item.kind is InstrumentKind.OBSERVABLE_GAUGE, is_counter="counter" in item.kind.value
+        )
         for name, item in instruments.items()
         if name not in untouched
     }
@@ -206,7 +208,7 @@ def test_real_justifications_keep_values_to_themselves(sink: Sink, telemetry: Te
 
 
 def test_values_leave_on_request(sink: Sink, telemetry: Telemetry) -> None:
-    _emit(telemetry, explain=Explain(values=ExplainValues.FULL))
+    _emit(telemetry, explain=ExplanationPolicy(values=ExplainValues.FULL))
     assert telemetry.shutdown(PATIENCE_SECONDS)
     assert CANARY.encode() in sink.received.everything()
 
@@ -231,14 +233,14 @@ def test_without_an_endpoint_there_is_the_page_and_nothing_else() -> None:
     ("switches", "expected"),
     [
         pytest.param({"export": False}, set(), id="no-export"),
-        pytest.param({"logs": False}, {Signal.METRICS, Signal.TRACES}, id="no-logs"),
-        pytest.param({"traces": False}, {Signal.METRICS, Signal.LOGS}, id="no-traces"),
+        pytest.param({"logs": False}, {ExportSignal.METRICS, ExportSignal.TRACES}, id="no-logs"),
+        pytest.param({"traces": False}, {ExportSignal.METRICS, ExportSignal.LOGS}, id="no-traces"),
     ],
 )
-def test_signals_can_be_switched_off(switches: dict[str, bool], expected: set[Signal]) -> None:
+def test_signals_can_be_switched_off(switches: dict[str, bool], expected: set[ExportSignal]) -> None:
     telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint="http://127.0.0.1:1"), **switches)  # type: ignore[arg-type]
     assert set(telemetry.targets) == expected
-    assert set(telemetry.outlets) == expected - {Signal.METRICS}
+    assert set(telemetry.outlets) == expected - {ExportSignal.METRICS}
     telemetry.shutdown(1)
 
 
@@ -300,7 +302,7 @@ def test_dead_collector_holds_up_neither_flush_nor_shutdown(
 
     def ends_in_time() -> bool:
         telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint=dead_collector, protocol=protocol))
-        events = BatchedEvents(telemetry.outlets[Signal.LOGS], telemetry.outlets[Signal.TRACES], resource=telemetry.resource)
+        events = BatchedEvents(telemetry.outlets[ExportSignal.LOGS], telemetry.outlets[ExportSignal.TRACES], resource=telemetry.resource)
         events.emit(REPORTS[0])
         started = time.monotonic()
         flushed = [events.flush(0.2), events.flush(0.1)]

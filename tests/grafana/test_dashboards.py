@@ -13,7 +13,7 @@ from boards.__main__ import BOARDS
 from boards.metrics import metric
 from boards.variables import CHOSEN
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics.instrument import Kind
+from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.prometheus_names import label_name
 from otel_toolcall_eval.exporters.metrics.recording import OBSERVED, RECORDED
 from tests.grafana.dashboards import FILES, FOLDER, load, panels, rows, values
@@ -162,8 +162,8 @@ def test_chosen_filters_name_attributes_of_the_score() -> None:
 _INSTRUMENTS = (*RECORDED, *OBSERVED)
 
 
-def _suffixes(kind: Kind) -> tuple[str, ...]:
-    return ("_bucket", "_count", "_sum") if kind is Kind.HISTOGRAM else ("",)
+def _suffixes(kind: InstrumentKind) -> tuple[str, ...]:
+    return ("_bucket", "_count", "_sum") if kind is InstrumentKind.HISTOGRAM else ("",)
 
 
 def _sample(instrument: Instrument, suffix: str) -> str:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import Span
     from opentelemetry.trace import Tracer
 
-    from otel_toolcall_eval.exporters.events.attributes import EventAttributes, Explain
+    from otel_toolcall_eval.exporters.events.attributes import EventAttributes, ExplanationPolicy
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 
 RESULT = "gen_ai.evaluation.result"
@@ -161,7 +161,7 @@ def test_exported_root_carries_its_verdicts_and_no_span_of_ours_is_made(make: Ca
 def test_what_is_said_of_a_verdict_is_made_once_for_log_event_and_root(make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Verdict] = []
 
-    def counted(report: TraceReport, verdict: Verdict, *, explain: Explain) -> EventAttributes:
+    def counted(report: TraceReport, verdict: Verdict, *, explain: ExplanationPolicy) -> EventAttributes:
         made.append(verdict)
         return event_attributes(report, verdict, explain=explain)
 

@@ -10,7 +10,7 @@ import pytest
 from boards.metrics import metric
 from boards.promql import total
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics.instrument import Kind
+from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.prometheus_names import label_name
 from otel_toolcall_eval.exporters.metrics.recording import OBSERVED, RECORDED
 from tests.prometheus.rules import FILES, UNIT_TESTS, groups, rules
@@ -56,7 +56,7 @@ def test_growth_is_reckoned_as_on_the_dashboards(rule: Mapping[str, Any]) -> Non
 
 def test_every_metric_and_label_is_one_that_is_emitted_or_recorded() -> None:
     instruments = (*RECORDED, *OBSERVED)
-    suffixes = {Kind.HISTOGRAM: ("_bucket", "_count", "_sum")}
+    suffixes = {InstrumentKind.HISTOGRAM: ("_bucket", "_count", "_sum")}
     known = {metric(item) + suffix for item in instruments for suffix in suffixes.get(item.kind, ("",))}
     known |= {label_name(attribute.name) for item in instruments for attribute in item.attributes}
     known |= {rule["record"] for rule in rules(RECORDING)}

@@ -72,7 +72,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class CounterPoint:
     """A number that a sidecar has counted: from ``since`` on ``first``, and ``more`` with each minute, up to ``until``."""
 
     sidecar: str
@@ -181,9 +181,9 @@ _GRPC, _HTTP = ("transport", "grpc"), ("transport", "http")
 _LAST = END - 14 * 60
 
 
-def _sidecar(name: str, since: int = BEGIN) -> list[Counted]:
-    def counted(what: str, *attributes: tuple[str, str], first: int = 0, more: int = 0, begins: int = since) -> Counted:
-        return Counted(sidecar=name, name=f"toolcall_eval.{what}", attributes=attributes, since=begins, first=first, more=more)
+def _sidecar(name: str, since: int = BEGIN) -> list[CounterPoint]:
+    def counted(what: str, *attributes: tuple[str, str], first: int = 0, more: int = 0, begins: int = since) -> CounterPoint:
+        return CounterPoint(sidecar=name, name=f"toolcall_eval.{what}", attributes=attributes, since=begins, first=first, more=more)
 
     return [
         counted("spans.received", _GRPC, first=200, more=60),
@@ -207,14 +207,14 @@ def _sidecar(name: str, since: int = BEGIN) -> list[Counted]:
         counted("forward.requests", ("result", "delivered"), ("signal", "traces"), more=12),
         counted("criteria.reloads", ("result", "loaded"), first=1),
         counted("queue.memory", first=65_536),
-        Counted(sidecar=name, name="process.memory.usage", since=since, first=90_000_000, more=20_000),
+        CounterPoint(sidecar=name, name="process.memory.usage", since=since, first=90_000_000, more=20_000),
     ]
 
 
-def _criteria(name: str, version: str, *, since: int = BEGIN, until: int = END + 1) -> Counted:
+def _criteria(name: str, version: str, *, since: int = BEGIN, until: int = END + 1) -> CounterPoint:
     """Return what names the version of criteria that sidecar a has in force."""
     attributes = (("criteria", name), ("criteria.version", version))
-    return Counted(sidecar="a", name="toolcall_eval.criteria.info", attributes=attributes, since=since, until=until, first=1)
+    return CounterPoint(sidecar="a", name="toolcall_eval.criteria.info", attributes=attributes, since=since, until=until, first=1)
 
 
 COUNTED = (
@@ -224,10 +224,10 @@ COUNTED = (
     _criteria("refund_policy", "2", since=CRITERIA_CHANGED),
     _criteria("tokyo_forecast", "1"),
     # It receives spans and judges none.
-    Counted(sidecar="c", name="toolcall_eval.spans.received", attributes=(_GRPC,), first=50, more=10),
-    Counted(sidecar="c", name="toolcall_eval.traces.active", first=7),
+    CounterPoint(sidecar="c", name="toolcall_eval.spans.received", attributes=(_GRPC,), first=50, more=10),
+    CounterPoint(sidecar="c", name="toolcall_eval.traces.active", first=7),
     # What went wrong in the last fourteen minutes, for the first time ever.
-    Counted(
+    CounterPoint(
         sidecar="a",
         name="toolcall_eval.requests.refused",
         attributes=(("reason", "overloaded"), _GRPC),
@@ -235,9 +235,11 @@ COUNTED = (
         first=1,
         more=2,
     ),
-    Counted(sidecar="a", name="toolcall_eval.requests.delayed", attributes=(_GRPC,), since=_LAST, first=3, more=4),
-    Counted(sidecar="a", name="toolcall_eval.spans.rejected", attributes=(("reason", "trace_id"), _HTTP), since=_LAST, first=5, more=1),
-    Counted(sidecar="b", name="toolcall_eval.export.failures", attributes=(("signal", "logs"),), since=_LAST, first=1, more=1),
-    Counted(sidecar="b", name="toolcall_eval.export.dropped", attributes=(("signal", "logs"),), since=_LAST, first=512),
-    Counted(sidecar="a", name="toolcall_eval.criteria.reloads", attributes=(("result", "rejected"),), since=_LAST, first=1),
+    CounterPoint(sidecar="a", name="toolcall_eval.requests.delayed", attributes=(_GRPC,), since=_LAST, first=3, more=4),
+    CounterPoint(
+        sidecar="a", name="toolcall_eval.spans.rejected", attributes=(("reason", "trace_id"), _HTTP), since=_LAST, first=5, more=1
+    ),
+    CounterPoint(sidecar="b", name="toolcall_eval.export.failures", attributes=(("signal", "logs"),), since=_LAST, first=1, more=1),
+    CounterPoint(sidecar="b", name="toolcall_eval.export.dropped", attributes=(("signal", "logs"),), since=_LAST, first=512),
+    CounterPoint(sidecar="a", name="toolcall_eval.criteria.reloads", attributes=(("result", "rejected"),), since=_LAST, first=1),
 )

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.metrics import operation_names
-from otel_toolcall_eval.exporters.metrics.instrument import Kind
+from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.prometheus_names import family_name, label_name
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.exporters.metrics.instrument import Instrument
 
-_COUNTERS: Final = frozenset({Kind.COUNTER, Kind.OBSERVABLE_COUNTER})
+_COUNTERS: Final = frozenset({InstrumentKind.COUNTER, InstrumentKind.OBSERVABLE_COUNTER})
 
 
 def metric(instrument: Instrument) -> str:
     """Return the name of a counter's or gauge's samples; of a histogram's family, whose samples add ``_bucket``, ``_count``, ``_sum``."""
     is_counter = instrument.kind in _COUNTERS
-    name = family_name(instrument.name, unit=instrument.unit, is_gauge=instrument.kind is Kind.OBSERVABLE_GAUGE, is_counter=is_counter)
+    name = family_name(
+        instrument.name, unit=instrument.unit, is_gauge=instrument.kind is InstrumentKind.OBSERVABLE_GAUGE, is_counter=is_counter
+    )
     return f"{name}_total" if is_counter else name
 
 

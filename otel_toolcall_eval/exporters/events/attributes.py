@@ -45,7 +45,7 @@ class ExplainValues(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explain:
+class ExplanationPolicy:
     """What explanations show.
 
     Attributes:
@@ -57,7 +57,7 @@ class Explain:
     redactor: Redactor = field(default_factory=Redactor)
 
 
-EXPLAIN: Final = Explain()
+EXPLAIN: Final = ExplanationPolicy()
 """Names, paths and reasons only."""
 
 
@@ -79,7 +79,7 @@ def clean_name(text: str) -> str:
     return _encodable(text[:MAX_NAME_CHARS])
 
 
-def explanation(verdict: Verdict, *, explain: Explain = EXPLAIN) -> str:
+def explanation(verdict: Verdict, *, explain: ExplanationPolicy = EXPLAIN) -> str:
     """Say why a verdict is what it is. All that is said of a verdict's reasons, wherever it goes, is made here.
 
     Returns:
@@ -107,7 +107,7 @@ def explanation(verdict: Verdict, *, explain: Explain = EXPLAIN) -> str:
     return _clip(text, limit)
 
 
-def event_attributes(report: TraceReport, verdict: Verdict, *, explain: Explain = EXPLAIN) -> EventAttributes:
+def event_attributes(report: TraceReport, verdict: Verdict, *, explain: ExplanationPolicy = EXPLAIN) -> EventAttributes:
     """Return the attributes of a verdict's ``gen_ai.evaluation.result`` event.
 
     The score is left out where none may be given: the verdict is inconclusive, or the evaluator failed.
@@ -175,7 +175,7 @@ def shown_on_span(verdicts: Sequence[Verdict], *, room: int | None = None) -> tu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class VerdictTally:
     """How the verdicts of a report fell.
 
     Attributes:
@@ -188,7 +188,7 @@ class Tally:
     least_score: float | None
 
 
-def tally(verdicts: Sequence[Verdict]) -> Tally:
+def tally(verdicts: Sequence[Verdict]) -> VerdictTally:
     """Count verdicts by their labels."""
     failed = inconclusive = passed = 0
     least: float | None = None
@@ -202,7 +202,7 @@ def tally(verdicts: Sequence[Verdict]) -> Tally:
         score = verdict.emitted_score
         if score is not None and (least is None or score < least):
             least = score
-    return Tally(failed=failed, inconclusive=inconclusive, passed=passed, least_score=None if least is None else float(least))
+    return VerdictTally(failed=failed, inconclusive=inconclusive, passed=passed, least_score=None if least is None else float(least))
 
 
 def span_attributes(report: TraceReport) -> EventAttributes:

@@ -12,7 +12,7 @@ TAKEN_BYTES: Final = 512 * 1024
 """What makes a batch full. With a report on top a request has some twice that, far below the 4 MiB that gRPC receivers take by default."""
 
 
-class Outlet(Protocol):
+class EventSender(Protocol):
     """Takes one signal away. Any thread."""
 
     def send(self, body: bytes, *, items: int) -> None:
@@ -27,7 +27,7 @@ class Outlet(Protocol):
 class Batch:
     """What waits to be sent of one signal. ``add`` is the worker's; ``send`` comes from any thread."""
 
-    def __init__(self, outlet: Outlet, envelope: Envelope) -> None:
+    def __init__(self, outlet: EventSender, envelope: Envelope) -> None:
         """Begin without any."""
         self.outlet = outlet
         self._envelope = envelope

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.events.attributes import (
     EXPLAIN,
-    Explain,
     ExplainValues,
+    ExplanationPolicy,
     clean_name,
     event_attributes,
     explanation,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from otel_toolcall_eval.exporters.events.attributes import AttributeValue
-    from otel_toolcall_eval.exporters.events.batch import Outlet
+    from otel_toolcall_eval.exporters.events.batch import EventSender
     from otel_toolcall_eval.model.score import ExpectationOutcome, TraceReport, Verdict
     from otel_toolcall_eval.model.trace import Span
 
@@ -86,11 +86,11 @@ class BatchedEvents:
 
     def __init__(
         self,
-        logs: Outlet | None,
-        spans: Outlet | None,
+        logs: EventSender | None,
+        spans: EventSender | None,
         *,
         resource: Mapping[str, AttributeValue],
-        explain: Explain = EXPLAIN,
+        explain: ExplanationPolicy = EXPLAIN,
         clock: Callable[[], int] = time.time_ns,
         delay_seconds: float = 1.0,
     ) -> None:

@@ -14,7 +14,14 @@ from opentelemetry.trace import SpanKind
 
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.deadline import Flusher
-from otel_toolcall_eval.exporters.events.attributes import EXPLAIN, Explain, event_attributes, span_attributes, span_events, time_of
+from otel_toolcall_eval.exporters.events.attributes import (
+    EXPLAIN,
+    ExplanationPolicy,
+    event_attributes,
+    span_attributes,
+    span_events,
+    time_of,
+)
 from otel_toolcall_eval.exporters.events.evaluated_span import context_of, evaluated_span_context
 from otel_toolcall_eval.exporters.suppression import suppressed_instrumentation
 from otel_toolcall_eval.model.trace import SpanEvent
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Attributes
 
 
-class JudgedRoots(Protocol):
+class RootAnnotator(Protocol):
     """Keeps root spans back until their verdicts."""
 
     def settle(self, report: TraceReport, *, attributes: Attributes, events: tuple[SpanEvent, ...]) -> bool:
@@ -54,9 +61,9 @@ class EventsEmitter:
         logger_provider: LoggerProvider | None,
         tracer_provider: TracerProvider | None,
         *,
-        explain: Explain = EXPLAIN,
+        explain: ExplanationPolicy = EXPLAIN,
         evaluated_span_is_remote: bool = True,
-        roots: JudgedRoots | None = None,
+        roots: RootAnnotator | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         """Choose where events go; both providers stay the caller's, are flushed and never shut down.
@@ -117,7 +124,7 @@ class EventsEmitter:
         """
 
 
-def _settle(roots: JudgedRoots, report: TraceReport, attributes: Sequence[EventAttributes], now_unix_ns: int) -> bool:
+def _settle(roots: RootAnnotator, report: TraceReport, attributes: Sequence[EventAttributes], now_unix_ns: int) -> bool:
     time_unix_ns = time_of(report)
     events = (
         SpanEvent(name=event.name, time_unix_ns=time_unix_ns, attributes=_values(event.attributes))

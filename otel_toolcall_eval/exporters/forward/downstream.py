@@ -141,7 +141,7 @@ def tls_of(downstream: Downstream) -> ReloadingValue[Tls]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
+class QueuedRequest:
     """The body of one request, as it came, unpacked.
 
     Attributes:
@@ -169,7 +169,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TryAgain:
+class RetryLater:
     """It may be taken later.
 
     Attributes:
@@ -181,7 +181,7 @@ class TryAgain:
     after_seconds: float | None = None
 
 
-Outcome: TypeAlias = "Delivered | Refused | TryAgain"
+Outcome: TypeAlias = "Delivered | Refused | RetryLater"
 
 
 class Client(Protocol):
@@ -210,7 +210,7 @@ class Client(Protocol):
         """Get ready."""
         ...
 
-    def send(self, parcel: Parcel) -> Outcome:
+    def send(self, parcel: QueuedRequest) -> Outcome:
         """Send one parcel and wait for the answer, within the time-out; never raises."""
         ...
 

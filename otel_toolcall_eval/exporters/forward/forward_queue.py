@@ -23,7 +23,7 @@ from otel_toolcall_eval.model.errors import ForwardQueueFullError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from otel_toolcall_eval.exporters.forward.downstream import Outcome, Parcel, TryAgain
+    from otel_toolcall_eval.exporters.forward.downstream import Outcome, QueuedRequest, RetryLater
 
 DELIVERED: Final = "delivered"
 REFUSED: Final = "refused"
@@ -49,7 +49,7 @@ class Entry:
         began_ns: when it was last tried.
     """
 
-    parcel: Parcel
+    parcel: QueuedRequest
     room_bytes: int
     put_ns: int
     first_ns: int | None = None
@@ -190,7 +190,7 @@ class ForwardQueue:
         with self._changed:
             self._free(room_bytes)
 
-    def put(self, parcel: Parcel, *, room_bytes: int) -> None:
+    def put(self, parcel: QueuedRequest, *, room_bytes: int) -> None:
         """Put a parcel into room that was reserved."""
         with self._changed:
             now_ns = self._clock()
@@ -243,7 +243,7 @@ class ForwardQueue:
             self._changed.notify_all()
             return left
 
-    def _again(self, entry: Entry, outcome: TryAgain, now_ns: int) -> str | None:
+    def _again(self, entry: Entry, outcome: RetryLater, now_ns: int) -> str | None:
         if self._cut:
             return self._finish(entry, LOST)
         if now_ns - (entry.first_ns or now_ns) >= self._max_elapsed_ns:

@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.exporters.forward.downstream import Delivered, Parcel, Refused, TryAgain
+from otel_toolcall_eval.exporters.forward.downstream import Delivered, QueuedRequest, Refused, RetryLater
 from otel_toolcall_eval.exporters.forward.forward_queue import DELIVERED, EXPIRED, ForwardQueue
 from otel_toolcall_eval.exporters.suppression import suppressed_instrumentation
 from otel_toolcall_eval.model.errors import ForwardQueueFullError
@@ -52,7 +52,7 @@ _TELLING_FAILURES: Final = 2  # one alone is a connection that was closed while 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class LogPhrases:
     """What is said of each thing that can go wrong, with what to turn."""
 
     rejected: str
@@ -64,7 +64,7 @@ class Words:
     left: str
 
 
-FORWARDING: Final = Words(
+FORWARDING: Final = LogPhrases(
     rejected="the downstream rejected part of a request",
     refused="the downstream refuses requests for good, so they are dropped; check forward.endpoint, its credentials, and its log",
     failing="the downstream can't be reached, or takes nothing; requests wait and are tried again; see forward.endpoint and .protocol",
@@ -74,7 +74,7 @@ FORWARDING: Final = Words(
     left="requests that senders had been answered for could not be passed on before the end; "
     "check that the downstream can be reached, or raise completion.shutdown_timeout",
 )
-EXPORTING: Final = Words(
+EXPORTING: Final = LogPhrases(
     rejected="the OTLP endpoint rejected part of our events",
     refused="the OTLP endpoint refuses our events for good, so they are dropped; check its address, its credentials, and its log",
     failing="the OTLP endpoint can't be reached, or takes nothing; events wait and are tried again; see export.otlp, OTEL_EXPORTER_OTLP_*",
@@ -95,7 +95,7 @@ class Forwarder:
         queue_bytes: int,
         max_elapsed_seconds: float,
         on_delivered: Callable[[float], None] | None = None,
-        words: Words = FORWARDING,
+        words: LogPhrases = FORWARDING,
         senders: int = SENDERS,
     ) -> None:
         """Prepare; nothing is sent yet.
@@ -114,7 +114,7 @@ class Forwarder:
         self._queue = ForwardQueue(
             limit_bytes=queue_bytes, max_elapsed_ns=round(max_elapsed_seconds * 1e9), clock=time.monotonic_ns, random=random.random
         )
-        self._episodes = Episodes(client.shown, protocol="http/protobuf" if client.takes_json else "grpc", words=words)
+        self._episodes = DeliveryLog(client.shown, protocol="http/protobuf" if client.takes_json else "grpc", words=words)
         self._senders: list[threading.Thread] = []
         self._stopped: bool | None = None
 
@@ -146,7 +146,7 @@ class Forwarder:
         for sender in self._senders:
             sender.start()
 
-    def reserve(self, body: bytes, encoding: Encoding, signal: Signal, *, items: int = 0) -> Passage:
+    def reserve(self, body: bytes, encoding: Encoding, signal: Signal, *, items: int = 0) -> QueueReservation:
         """Reserve room for a request. The passage sends it.
 
         Args:
@@ -161,14 +161,14 @@ class Forwarder:
         """
         if encoding is Encoding.JSON and not self._client.takes_json:
             body, encoding = to_protobuf(body, signal), Encoding.PROTOBUF
-        parcel = Parcel(signal=signal, encoding=encoding, body=body, items=items)
+        parcel = QueuedRequest(signal=signal, encoding=encoding, body=body, items=items)
         room_bytes = len(parcel.body) + ENTRY_BYTES
         try:
             self._queue.reserve(room_bytes)
         except Exception:
             self._episodes.full(is_full=self._queue.is_full)
             raise
-        return Passage(self._queue, parcel, room_bytes=room_bytes)
+        return QueueReservation(self._queue, parcel, room_bytes=room_bytes)
 
     @property
     def undelivered_items(self) -> int:
@@ -219,11 +219,11 @@ class Forwarder:
                 if entry is not None:
                     self._settle(entry, self._sent(entry.parcel))
 
-    def _sent(self, parcel: Parcel) -> Outcome:
+    def _sent(self, parcel: QueuedRequest) -> Outcome:
         try:
             return self._client.send(parcel)
         except Exception as error:  # noqa: BLE001 - a bug of ours must not end the thread; its text may hold what was sent
-            return TryAgain(code=type(error).__qualname__)
+            return RetryLater(code=type(error).__qualname__)
 
     def _settle(self, entry: Entry, outcome: Outcome) -> None:
         result = self._queue.settle(entry, outcome)
@@ -241,12 +241,12 @@ class Forwarder:
             self._episodes.expired()
 
 
-class Passage:
+class QueueReservation:
     """Room that is reserved for one request. One of the two methods is to be called, once."""
 
     __slots__ = ("_parcel", "_queue", "_room_bytes")
 
-    def __init__(self, queue: ForwardQueue, parcel: Parcel, *, room_bytes: int) -> None:
+    def __init__(self, queue: ForwardQueue, parcel: QueuedRequest, *, room_bytes: int) -> None:
         """Keep what is to be sent."""
         self._queue = queue
         self._parcel = parcel
@@ -264,7 +264,7 @@ class Passage:
         self._queue.release(self._room_bytes)
 
 
-class Outbox:
+class OtlpEventSender:
     """Sends our own events of one signal. Any thread."""
 
     def __init__(self, client: Client, signal: Signal, *, queue_bytes: int = EVENT_QUEUE_BYTES) -> None:
@@ -318,10 +318,10 @@ class Outbox:
         }
 
 
-class Episodes:
+class DeliveryLog:
     """Tells the operator what goes wrong, once for each episode; never what was sent, what was answered, or any header. Any thread."""
 
-    def __init__(self, shown: str, *, protocol: str, words: Words = FORWARDING) -> None:
+    def __init__(self, shown: str, *, protocol: str, words: LogPhrases = FORWARDING) -> None:
         """Start with nothing told; ``shown`` is the downstream's address, without credentials."""
         self._words = words
         self._fields = {"endpoint": shown, "protocol": protocol}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import grpc
 
-from otel_toolcall_eval.exporters.forward.downstream import Delivered, Refused, Token, TryAgain, tls_of
+from otel_toolcall_eval.exporters.forward.downstream import Delivered, Refused, RetryLater, Token, tls_of
 from otel_toolcall_eval.otlp.answers import rejected_in, retry_info_seconds, status_retry_seconds
 from otel_toolcall_eval.otlp.replies import Encoding
 from otel_toolcall_eval.otlp.services import GRPC_SERVICES
@@ -19,7 +19,7 @@ from otel_toolcall_eval.otlp.services import GRPC_SERVICES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.exporters.forward.downstream import Downstream, Outcome, Parcel
+    from otel_toolcall_eval.exporters.forward.downstream import Downstream, Outcome, QueuedRequest
     from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.otlp.replies import Signal
 
@@ -63,11 +63,11 @@ class GrpcClient:
         with self._lock:
             self._open()
 
-    def send(self, parcel: Parcel) -> Outcome:
+    def send(self, parcel: QueuedRequest) -> Outcome:
         """Send one parcel and wait for the answer."""
         with self._lock:
             if self._closed or self._channel is None:
-                return TryAgain(code="closed")
+                return RetryLater(code="closed")
             export, channel = self._exports[parcel.signal], self._channel
         try:
             answer, _ = export.with_call(
@@ -76,7 +76,7 @@ class GrpcClient:
         except grpc.RpcError as error:
             outcome = _outcome_of(error)
         except ValueError:  # the channel was closed meanwhile
-            return TryAgain(code="closed")
+            return RetryLater(code="closed")
         else:
             outcome = Delivered(rejected=rejected_in(answer, Encoding.PROTOBUF, parcel.signal))
         self._note(outcome, channel)
@@ -133,7 +133,7 @@ class GrpcClient:
     def _note(self, outcome: Outcome, channel: grpc.Channel) -> None:
         """Take a fresh connection where one time-out follows the other."""
         with self._lock:
-            timed_out = isinstance(outcome, TryAgain) and outcome.code == grpc.StatusCode.DEADLINE_EXCEEDED.name
+            timed_out = isinstance(outcome, RetryLater) and outcome.code == grpc.StatusCode.DEADLINE_EXCEEDED.name
             self._timeouts = self._timeouts + 1 if timed_out else 0
             if self._timeouts < _TIMEOUTS_IN_A_ROW or self._closed or channel is not self._channel:
                 return
@@ -145,7 +145,7 @@ def _outcome_of(error: grpc.RpcError) -> Outcome:
     code = error.code()
     after = _asked(error)
     if code in _RETRYABLE or (code is grpc.StatusCode.RESOURCE_EXHAUSTED and after is not None):
-        return TryAgain(code=code.name, after_seconds=after)
+        return RetryLater(code=code.name, after_seconds=after)
     return Refused(code=code.name)
 
 

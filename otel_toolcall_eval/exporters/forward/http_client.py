@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from otel_toolcall_eval.exporters.forward.downstream import Delivered, Refused, Token, TryAgain, tls_of
+from otel_toolcall_eval.exporters.forward.downstream import Delivered, Refused, RetryLater, Token, tls_of
 from otel_toolcall_eval.exporters.suppression import suppressed_instrumentation
 from otel_toolcall_eval.otlp.answers import rejected_in
 from otel_toolcall_eval.otlp.services import HTTP_PATHS
@@ -28,7 +28,7 @@ from otel_toolcall_eval.otlp.services import HTTP_PATHS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.exporters.forward.downstream import Downstream, Outcome, Parcel
+    from otel_toolcall_eval.exporters.forward.downstream import Downstream, Outcome, QueuedRequest
     from otel_toolcall_eval.model.errors import Problem
 
 _RETRYABLE: Final = frozenset({
@@ -82,13 +82,13 @@ class HttpClient:
                 raise
             started.set_exception(error)
 
-    def send(self, parcel: Parcel) -> Outcome:
+    def send(self, parcel: QueuedRequest) -> Outcome:
         """Send one parcel and wait for the answer."""
         body = gzip.compress(parcel.body, compresslevel=1, mtime=0) if self._downstream.gzip else parcel.body
         answer: Future[Outcome] = Future()
         with self._lock:
             if self._loop is None:
-                return TryAgain(code="closed")
+                return RetryLater(code="closed")
             self._awaited.add(answer)
             self._loop.call_soon_threadsafe(self._begin, answer, parcel, body)
         return answer.result()
@@ -113,11 +113,11 @@ class HttpClient:
             loop.call_soon_threadsafe(stop_asked.set_result, None)
             thread.join(_END_SECONDS)  # it may wait for a name to be resolved, which nothing can cut
             for answer in tuple(self._awaited):  # nobody is left who would
-                self._settle(answer, TryAgain(code="closed"))
+                self._settle(answer, RetryLater(code="closed"))
 
-    def _begin(self, answer: Future[Outcome], parcel: Parcel, body: bytes) -> None:
+    def _begin(self, answer: Future[Outcome], parcel: QueuedRequest, body: bytes) -> None:
         task = asyncio.get_running_loop().create_task(self._post(parcel, body))
-        task.add_done_callback(lambda done: self._settle(answer, TryAgain(code="closed") if done.cancelled() else done.result()))
+        task.add_done_callback(lambda done: self._settle(answer, RetryLater(code="closed") if done.cancelled() else done.result()))
 
     def _settle(self, answer: Future[Outcome], outcome: Outcome) -> None:
         if answer in self._awaited:
@@ -141,9 +141,9 @@ class HttpClient:
             started.set_result(None)
             await stop_asked
 
-    async def _post(self, parcel: Parcel, body: bytes) -> Outcome:
+    async def _post(self, parcel: QueuedRequest, body: bytes) -> Outcome:
         if self._session is None:
-            return TryAgain(code="closed")
+            return RetryLater(code="closed")
         try:
             with suppressed_instrumentation():
                 async with self._session.post(
@@ -155,11 +155,11 @@ class HttpClient:
                 ) as response:
                     return await _outcome_of(response, parcel)
         except TimeoutError:
-            return TryAgain(code="timeout")
+            return RetryLater(code="timeout")
         except Exception as error:  # noqa: BLE001 - aiohttp's, the system's, a parser's: it did not arrive; the text may hold the URL
-            return TryAgain(code=type(error).__name__)
+            return RetryLater(code=type(error).__name__)
 
-    def _headers(self, parcel: Parcel) -> Mapping[str, str]:
+    def _headers(self, parcel: QueuedRequest) -> Mapping[str, str]:
         headers = {**self._downstream.headers, "Content-Type": parcel.encoding.value}
         if self._downstream.gzip:
             headers["Content-Encoding"] = "gzip"
@@ -168,12 +168,12 @@ class HttpClient:
         return headers
 
 
-async def _outcome_of(response: aiohttp.ClientResponse, parcel: Parcel) -> Outcome:
+async def _outcome_of(response: aiohttp.ClientResponse, parcel: QueuedRequest) -> Outcome:
     if response.status // 100 == _SUCCESS:
         return Delivered(rejected=rejected_in(await _answer(response), parcel.encoding, parcel.signal))
     code = str(response.status)
     if response.status in _RETRYABLE:
-        return TryAgain(code=code, after_seconds=_asked(response.headers.get("Retry-After", "")))
+        return RetryLater(code=code, after_seconds=_asked(response.headers.get("Retry-After", "")))
     return Refused(code=code)
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics.cells import Counted, Distributed, add_all
-from otel_toolcall_eval.exporters.metrics.instrument import Kind
+from otel_toolcall_eval.exporters.metrics.cells import CounterPoint, HistogramPoint, add_all
+from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.recording import RECORDED
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.exporters.metrics.cells import AnyCell, State
     from otel_toolcall_eval.exporters.metrics.emitter import CountSource
     from otel_toolcall_eval.exporters.metrics.instrument import Instrument
-    from otel_toolcall_eval.exporters.metrics.recording import Cell, Occasion
+    from otel_toolcall_eval.exporters.metrics.recording import DataPoint, RecordingContext
 
 MAX_CELLS: Final = 10_000
 """Attribute sets of one instrument; one more stands for all others. Prometheus copes with so many series of one target, and the names in
@@ -56,7 +56,7 @@ class Aggregator:
         self._overflows: dict[str, AnyCell] = {}
         self.source: CountSource | None = None
 
-    def cell(self, instrument: Instrument, attributes: Mapping[str, str]) -> Cell:
+    def cell(self, instrument: Instrument, attributes: Mapping[str, str]) -> DataPoint:
         """Return the cell of an attribute set; beyond MAX_CELLS the one that stands for all others."""
         key = tuple(sorted(attributes.items()))
         with self._lock:
@@ -70,13 +70,13 @@ class Aggregator:
                     found = self._overflows[instrument.name] = self._new(instrument)
             return found
 
-    def record_all(self, values: Sequence[tuple[Cell, float]], occasion: Occasion) -> None:
+    def record_all(self, values: Sequence[tuple[DataPoint, float]], occasion: RecordingContext) -> None:
         """Record values of our cells, all at one moment for who reads them."""
         with self._lock:
             add_all(values, occasion)  # type: ignore[arg-type] # ours, as the recorder that made them is
 
     def _new(self, instrument: Instrument) -> AnyCell:
-        return Distributed(self._lock, instrument.bounds) if instrument.kind is Kind.HISTOGRAM else Counted(self._lock)
+        return HistogramPoint(self._lock, instrument.bounds) if instrument.kind is InstrumentKind.HISTOGRAM else CounterPoint(self._lock)
 
     def states(self, *, take_extremes: bool) -> Mapping[str, Sequence[tuple[Key | None, State]]]:
         """Return what all cells hold at this moment, by instrument; without attributes for the one that stands for others.

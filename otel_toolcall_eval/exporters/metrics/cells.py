@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from threading import Lock
 
-    from otel_toolcall_eval.exporters.metrics.recording import Occasion
+    from otel_toolcall_eval.exporters.metrics.recording import RecordingContext
 
 _NONE_YET: Final = float("inf")
 
@@ -29,7 +29,7 @@ class State:
     counts: tuple[int, ...] = ()
     low: float = 0.0
     high: float = 0.0
-    exemplars: tuple[tuple[float, Occasion], ...] = ()
+    exemplars: tuple[tuple[float, RecordingContext], ...] = ()
 
     def since(self, earlier: State | None) -> State:
         """Return what came on top of an earlier state."""
@@ -39,7 +39,7 @@ class State:
         return State(total=self.total - earlier.total, counts=counts, low=self.low, high=self.high, exemplars=self.exemplars)
 
 
-class Counted:
+class CounterPoint:
     """A counter's cell."""
 
     __slots__ = ("_exemplar", "_lock", "_value")
@@ -48,14 +48,14 @@ class Counted:
         """Begin at 0."""
         self._lock = lock
         self._value: float = 0.0
-        self._exemplar: tuple[float, Occasion] | None = None
+        self._exemplar: tuple[float, RecordingContext] | None = None
 
-    def record(self, value: float, occasion: Occasion | None = None) -> None:
+    def record(self, value: float, occasion: RecordingContext | None = None) -> None:
         """Add."""
         with self._lock:
             self.add(value, occasion)
 
-    def add(self, value: float, occasion: Occasion | None) -> None:
+    def add(self, value: float, occasion: RecordingContext | None) -> None:
         """Record; under the lock."""
         self._value += value
         if occasion is not None:
@@ -66,7 +66,7 @@ class Counted:
         return State(total=self._value, exemplars=() if self._exemplar is None else (self._exemplar,))
 
 
-class Distributed:
+class HistogramPoint:
     """A histogram's cell."""
 
     __slots__ = ("_bounds", "_counts", "_exemplars", "_high", "_lock", "_low", "_total")
@@ -79,14 +79,14 @@ class Distributed:
         self._total: float = 0.0
         self._low: float = _NONE_YET
         self._high: float = -_NONE_YET
-        self._exemplars: dict[int, tuple[float, Occasion]] = {}
+        self._exemplars: dict[int, tuple[float, RecordingContext]] = {}
 
-    def record(self, value: float, occasion: Occasion | None = None) -> None:
+    def record(self, value: float, occasion: RecordingContext | None = None) -> None:
         """Add a value."""
         with self._lock:
             self.add(value, occasion)
 
-    def add(self, value: float, occasion: Occasion | None) -> None:
+    def add(self, value: float, occasion: RecordingContext | None) -> None:
         """Record; under the lock."""
         place = bisect_left(self._bounds, value)  # an upper bound lies inside its bucket
         self._counts[place] += 1
@@ -107,10 +107,10 @@ class Distributed:
         return state
 
 
-AnyCell: TypeAlias = "Counted | Distributed"
+AnyCell: TypeAlias = "CounterPoint | HistogramPoint"
 
 
-def add_all(values: Sequence[tuple[AnyCell, float]], occasion: Occasion) -> None:
+def add_all(values: Sequence[tuple[AnyCell, float]], occasion: RecordingContext) -> None:
     """Record values of one occasion; under the lock."""
     for cell, value in values:
         cell.add(value, occasion)

@@ -20,7 +20,7 @@ from opentelemetry.sdk.metrics.export import (
 
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.metrics.export_plan import Temporality
-from otel_toolcall_eval.exporters.metrics.instrument import Kind
+from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.recording import OBSERVED, RECORDED
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator, Key
     from otel_toolcall_eval.exporters.metrics.cells import State
     from otel_toolcall_eval.exporters.metrics.instrument import Instrument
-    from otel_toolcall_eval.exporters.metrics.recording import Occasion
+    from otel_toolcall_eval.exporters.metrics.recording import RecordingContext
 
 OVERFLOW: Final[Mapping[str, str | bool]] = {"otel.metric.overflow": True}
 """Attributes of the cell that all others fall into. Source: OpenTelemetry specification, "Metrics SDK", cardinality limits."""
@@ -86,7 +86,7 @@ class Collection:
                 metrics.append(_metric(instrument, points, self._of_recorded))
         return metrics
 
-    def _is_shown(self, occasion: Occasion, *, delta: bool) -> bool:
+    def _is_shown(self, occasion: RecordingContext, *, delta: bool) -> bool:
         return occasion.span.is_valid and (not delta or occasion.unix_ns >= self._last_unix_ns)
 
     def _counted(self, now_unix_ns: int) -> list[Metric]:
@@ -94,7 +94,7 @@ class Collection:
         counts: dict[tuple[str, Key], float] = {} if source is None else dict(source.counts())
         metrics = []
         for instrument in OBSERVED:
-            grows = instrument.kind is Kind.OBSERVABLE_COUNTER
+            grows = instrument.kind is InstrumentKind.OBSERVABLE_COUNTER
             temporality = self._of_observed if grows else AggregationTemporality.CUMULATIVE
             delta = temporality is AggregationTemporality.DELTA
             start = self._last_unix_ns if delta else self._aggregator.began_unix_ns
@@ -124,7 +124,7 @@ def _point(
     instrument: Instrument, attributes: Attributes, state: State, span_of_time: tuple[int, int], exemplars: Sequence[Exemplar]
 ) -> NumberDataPoint | HistogramDataPoint:
     start, now = span_of_time
-    if instrument.kind is Kind.COUNTER:
+    if instrument.kind is InstrumentKind.COUNTER:
         return NumberDataPoint(
             attributes=attributes, start_time_unix_nano=start, time_unix_nano=now, value=round(state.total), exemplars=exemplars
         )
@@ -142,23 +142,25 @@ def _point(
     )
 
 
-def _exemplar(instrument: Instrument, value: float, occasion: Occasion) -> Exemplar:
+def _exemplar(instrument: Instrument, value: float, occasion: RecordingContext) -> Exemplar:
     span = occasion.span
-    shown = round(value) if instrument.kind is Kind.COUNTER else value  # an integer beside an integer, whatever it was added up as
+    shown = (
+        round(value) if instrument.kind is InstrumentKind.COUNTER else value
+    )  # an integer beside an integer, whatever it was added up as
     return Exemplar(filtered_attributes={}, value=shown, time_unix_nano=occasion.unix_ns, span_id=span.span_id, trace_id=span.trace_id)
 
 
 def _metric(instrument: Instrument, points: Sequence[NumberDataPoint | HistogramDataPoint], temporality: AggregationTemporality) -> Metric:
     data: Sum | Gauge | Histogram
-    if instrument.kind is Kind.HISTOGRAM:
+    if instrument.kind is InstrumentKind.HISTOGRAM:
         data = Histogram(
             data_points=[point for point in points if isinstance(point, HistogramDataPoint)], aggregation_temporality=temporality
         )
     else:
         numbers = [point for point in points if isinstance(point, NumberDataPoint)]
-        if instrument.kind is Kind.OBSERVABLE_GAUGE:
+        if instrument.kind is InstrumentKind.OBSERVABLE_GAUGE:
             data = Gauge(data_points=numbers)
         else:
-            monotonic = instrument.kind in {Kind.COUNTER, Kind.OBSERVABLE_COUNTER}
+            monotonic = instrument.kind in {InstrumentKind.COUNTER, InstrumentKind.OBSERVABLE_COUNTER}
             data = Sum(data_points=numbers, aggregation_temporality=temporality, is_monotonic=monotonic)
     return Metric(name=instrument.name, description=instrument.description, unit=instrument.unit, data=data)

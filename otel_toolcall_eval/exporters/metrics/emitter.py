@@ -1,4 +1,4 @@
-"""Scores and counts as OpenTelemetry metrics, recorded wherever a ``Recorder`` puts them. Source: DESIGN, section 5.
+"""Scores and counts as OpenTelemetry metrics, recorded wherever a ``MetricRecorder`` puts them. Source: DESIGN, section 5.
 
 Attribute sets are closed: agents, criteria, services and tools beyond a bound become ``_OTHER``, so that neither a hostile span nor a
 mistake (a session ID in an agent's name) makes series without end. Totals stay right.
@@ -15,9 +15,9 @@ from otel_toolcall_eval.exporters.deadline import Flusher
 from otel_toolcall_eval.exporters.events.attributes import MAX_NAME_CHARS
 from otel_toolcall_eval.exporters.events.evaluated_span import maker_of_context
 from otel_toolcall_eval.exporters.metrics.forward_names import FORWARD_DELAY
-from otel_toolcall_eval.exporters.metrics.judged_services import JudgedServices
-from otel_toolcall_eval.exporters.metrics.recording import Occasion
-from otel_toolcall_eval.exporters.vocabulary import Vocabulary
+from otel_toolcall_eval.exporters.metrics.judged_services import EvaluatedServices
+from otel_toolcall_eval.exporters.metrics.recording import RecordingContext
+from otel_toolcall_eval.exporters.vocabulary import BoundedNames
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from otel_toolcall_eval.exporters.metrics.instrument import Attribute, Instrument
-    from otel_toolcall_eval.exporters.metrics.recording import Cell, Recorder
+    from otel_toolcall_eval.exporters.metrics.recording import DataPoint, MetricRecorder
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 
     CountKey = tuple[str, tuple[tuple[str, str], ...]]
@@ -58,7 +58,9 @@ class MetricsEmitter:
     Cost: a value in a cell for each score, verdict and expectation, and three for each trace, all in one call; see ``recording``.
     """
 
-    def __init__(self, recorder: Recorder, *, evaluated_span_is_remote: bool = True, flush: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self, recorder: MetricRecorder, *, evaluated_span_is_remote: bool = True, flush: Callable[[], object] | None = None
+    ) -> None:
         """Begin.
 
         Args:
@@ -68,16 +70,16 @@ class MetricsEmitter:
         """
         self._recorder = recorder
         self._is_remote = evaluated_span_is_remote
-        self._cells: dict[tuple[str | None, ...], Cell] = {}
-        self._vocabularies: dict[tuple[str, bool], Vocabulary] = {}
-        self._services = JudgedServices(self._vocabulary(names.SCORE, names.JUDGED_SERVICE))
+        self._cells: dict[tuple[str | None, ...], DataPoint] = {}
+        self._vocabularies: dict[tuple[str, bool], BoundedNames] = {}
+        self._services = EvaluatedServices(self._vocabulary(names.SCORE, names.JUDGED_SERVICE))
         self._labels: OrderedDict[bytes, Labels] = OrderedDict()
         self._last_labels: Labels = ()
         self._flusher = Flusher([flush] if flush else [])
 
     def emit(self, report: TraceReport) -> None:
         """Record a report. What an earlier revision of it recorded is not recorded again; see ``toolcall_eval.revisions``."""
-        found: list[tuple[Cell, float]] = []
+        found: list[tuple[DataPoint, float]] = []
         service = self._services.name_of(report)
         if report.verdicts:
             self._services.note(report)
@@ -92,7 +94,7 @@ class MetricsEmitter:
                     self._verdict(report, verdict, service, found)
                 else:
                     self._revision(verdict, None if earlier is None else earlier[verdict.criteria, verdict.evaluator])
-        self._recorder.record_all(found, Occasion(maker_of_context(report, is_remote=self._is_remote), time.time_ns()))
+        self._recorder.record_all(found, RecordingContext(maker_of_context(report, is_remote=self._is_remote), time.time_ns()))
 
     def counts(self) -> Mapping[CountKey, int]:
         """Return ``toolcall_eval.service.info``, for whoever observes. Any thread."""
@@ -116,7 +118,7 @@ class MetricsEmitter:
         A flush here would take all the time that there is if the collector is dead, and leave none for the others.
         """
 
-    def _trace(self, report: TraceReport, service: str | None, found: list[tuple[Cell, float]]) -> None:
+    def _trace(self, report: TraceReport, service: str | None, found: list[tuple[DataPoint, float]]) -> None:
         """Find what the first report on a trace records, whatever its verdicts are."""
         fate = report.trigger, report.completeness
         found.append((self._cell(names.TRACES_DECIDED, *fate), 1.0))
@@ -128,7 +130,7 @@ class MetricsEmitter:
         if not report.unbound:
             found.append((self._cell(names.EVALUATION_DURATION), report.evaluation_seconds))
 
-    def _verdict(self, report: TraceReport, verdict: Verdict, service: str | None, found: list[tuple[Cell, float]]) -> None:
+    def _verdict(self, report: TraceReport, verdict: Verdict, service: str | None, found: list[tuple[DataPoint, float]]) -> None:
         """Find what a verdict records."""
         name, label, criteria = verdict.evaluator, verdict.label, verdict.criteria
         found.append((self._cell(names.EVALUATIONS, name, label, criteria, report.trigger, verdict.completeness, service), 1))
@@ -162,7 +164,7 @@ class MetricsEmitter:
             self._labels.popitem(last=False)
         return None if earlier is None else {(criteria, evaluator): label for criteria, evaluator, label in earlier}
 
-    def _cell(self, instrument: Instrument, *values: str | None) -> Cell:
+    def _cell(self, instrument: Instrument, *values: str | None) -> DataPoint:
         """Return the cell of these values, which stand in the order of the instrument's attributes; None leaves one out."""
         key = instrument.name, *values
         cell = self._cells.get(key)
@@ -183,12 +185,12 @@ class MetricsEmitter:
             return str(value)  # a word of ours: the member of an enumeration is no plain text
         return self._vocabulary(instrument, attribute).admit(value)
 
-    def _vocabulary(self, instrument: Instrument, attribute: Attribute) -> Vocabulary:
+    def _vocabulary(self, instrument: Instrument, attribute: Attribute) -> BoundedNames:
         # Where a whole mesh is sent to us, the many services that nothing judges must not crowd out the few that are judged.
         key = attribute.name, instrument is names.TRACES_UNBOUND
         vocabulary = self._vocabularies.get(key)
         if vocabulary is None:
-            vocabulary = self._vocabularies[key] = Vocabulary(attribute.limit or 0)
+            vocabulary = self._vocabularies[key] = BoundedNames(attribute.limit or 0)
         return vocabulary
 
 

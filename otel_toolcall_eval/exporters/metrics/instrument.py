@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 
-class Origin(StrEnum):
+class NameOrigin(StrEnum):
     """Who gave a name."""
 
     CONVENTIONS = "semantic conventions"  # open-telemetry/semantic-conventions-genai, event gen_ai.evaluation.result
@@ -23,11 +23,11 @@ class Attribute:
     """
 
     name: str
-    origin: Origin = Origin.OURS
+    origin: NameOrigin = NameOrigin.OURS
     limit: int | None = None
 
 
-class Kind(StrEnum):
+class InstrumentKind(StrEnum):
     """Kind of an instrument. The observable ones are read at export time and cost nothing before."""
 
     COUNTER = "counter"
@@ -47,14 +47,14 @@ class Instrument:
     """
 
     name: str
-    kind: Kind
+    kind: InstrumentKind
     unit: str
     description: str
     attributes: tuple[Attribute, ...] = ()
     bounds: tuple[float, ...] = ()
-    origin: Origin = Origin.OURS
+    origin: NameOrigin = NameOrigin.OURS
 
     def __post_init__(self) -> None:
         """Refuse bounds that are not ascending, and a histogram without any."""
-        if any(low >= high for low, high in pairwise(self.bounds)) or (self.kind is Kind.HISTOGRAM) is not bool(self.bounds):
+        if any(low >= high for low, high in pairwise(self.bounds)) or (self.kind is InstrumentKind.HISTOGRAM) is not bool(self.bounds):
             raise ValueError(self.name)

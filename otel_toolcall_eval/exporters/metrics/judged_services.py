@@ -11,7 +11,7 @@ from otel_toolcall_eval.exporters.metrics.operation_names import JUDGED_SERVICE_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_toolcall_eval.exporters.vocabulary import Vocabulary
+    from otel_toolcall_eval.exporters.vocabulary import BoundedNames
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Resource
 
@@ -26,10 +26,10 @@ def service_of(report: TraceReport) -> str | None:
     return None if report.evaluated_span is None else _text(report.evaluated_span.resource.attributes.get("service.name"))
 
 
-class JudgedServices:
+class EvaluatedServices:
     """Remembers them. ``note`` and ``name_of`` belong to the emitting thread, ``counts`` to any."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: BoundedNames) -> None:
         """Start without any; ``vocabulary`` bounds the names, here as in the scores."""
         self._vocabulary = vocabulary
         self._versions: set[tuple[str, str]] = set()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.metrics import Observation
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics.instrument import Kind
+from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.recording import OBSERVED
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class _Snapshot:
 
 def _observable(meter: Meter, instrument: Instrument, callback: Callable[[CallbackOptions], Iterable[Observation]]) -> None:
     create = {
-        Kind.OBSERVABLE_COUNTER: meter.create_observable_counter,
-        Kind.OBSERVABLE_UP_DOWN_COUNTER: meter.create_observable_up_down_counter,
-        Kind.OBSERVABLE_GAUGE: meter.create_observable_gauge,
+        InstrumentKind.OBSERVABLE_COUNTER: meter.create_observable_counter,
+        InstrumentKind.OBSERVABLE_UP_DOWN_COUNTER: meter.create_observable_up_down_counter,
+        InstrumentKind.OBSERVABLE_GAUGE: meter.create_observable_gauge,
     }[instrument.kind]
     create(instrument.name, callbacks=[callback], unit=instrument.unit, description=instrument.description)

@@ -39,7 +39,7 @@ _NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class RenderedPage:
     """A rendered scrape."""
 
     body: bytes
@@ -55,7 +55,7 @@ class MetricsPage:
         self._lock = Lock()
         self._exemplars: Mapping[Series, Exemplar] = {}
 
-    def render(self, accept: str = "") -> Page:
+    def render(self, accept: str = "") -> RenderedPage:
         """Collect, and render as OpenMetrics 1.0 if the ``Accept`` header prefers it, else as Prometheus text 0.0.4, without exemplars.
 
         Cost: 40 us of CPU for each line, most of it prometheus_client's; 5 s for 10,000 histogram series, the most that may be.
@@ -72,8 +72,8 @@ class MetricsPage:
         families = _Families(translation.families.values())
         if prefers_openmetrics(accept):
             body: bytes = openmetrics_exposition.generate_latest(families)  # type: ignore[no-untyped-call]
-            return Page(body=body, content_type=openmetrics_exposition.CONTENT_TYPE_LATEST)
-        return Page(body=exposition.generate_latest(families), content_type=PLAIN_CONTENT_TYPE)
+            return RenderedPage(body=body, content_type=openmetrics_exposition.CONTENT_TYPE_LATEST)
+        return RenderedPage(body=exposition.generate_latest(families), content_type=PLAIN_CONTENT_TYPE)
 
 
 class _Families(Collector):

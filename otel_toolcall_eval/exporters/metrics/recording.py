@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.events.evaluated_span import context_of
 from otel_toolcall_eval.exporters.metrics.forward_names import FORWARD_OBSERVED, FORWARD_RECORDED
-from otel_toolcall_eval.exporters.metrics.instrument import Kind
+from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.operation_names import OPERATION_OBSERVED
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ OBSERVED: Final = (*names.OBSERVED, *FORWARD_OBSERVED, *OPERATION_OBSERVED)
 """The instruments that are read at export time."""
 
 
-class Occasion:
+class RecordingContext:
     """The span that something is recorded for, and the time: what an exemplar leads to."""
 
     __slots__ = ("_context", "_make", "_span", "unix_ns")
@@ -57,22 +57,22 @@ class Occasion:
         return self._context
 
 
-class Cell(Protocol):
+class DataPoint(Protocol):
     """One attribute set of one instrument."""
 
-    def record(self, value: float, occasion: Occasion | None = None) -> None:
+    def record(self, value: float, occasion: RecordingContext | None = None) -> None:
         """Add to a counter (``value`` is 0 or more), or record a value of a histogram. Any thread."""
         ...
 
 
-class Recorder(Protocol):
+class MetricRecorder(Protocol):
     """Has the cells."""
 
-    def record_all(self, values: Sequence[tuple[Cell, float]], occasion: Occasion) -> None:
+    def record_all(self, values: Sequence[tuple[DataPoint, float]], occasion: RecordingContext) -> None:
         """Record values of its cells that belong together. Any thread."""
         ...
 
-    def cell(self, instrument: Instrument, attributes: Mapping[str, str]) -> Cell:
+    def cell(self, instrument: Instrument, attributes: Mapping[str, str]) -> DataPoint:
         """Return the cell of an attribute set of one of RECORDED. Any thread."""
         ...
 
@@ -83,16 +83,16 @@ class SdkRecorder:
     def __init__(self, meter_provider: MeterProvider) -> None:
         """Create the instruments; the provider stays the caller's."""
         meter = meter_provider.get_meter(names.SCOPE_NAME)
-        self._counters = {item.name: _counter(meter, item) for item in RECORDED if item.kind is Kind.COUNTER}
-        self._histograms = {item.name: _histogram(meter, item) for item in RECORDED if item.kind is Kind.HISTOGRAM}
+        self._counters = {item.name: _counter(meter, item) for item in RECORDED if item.kind is InstrumentKind.COUNTER}
+        self._histograms = {item.name: _histogram(meter, item) for item in RECORDED if item.kind is InstrumentKind.HISTOGRAM}
 
-    def cell(self, instrument: Instrument, attributes: Mapping[str, str]) -> Cell:
+    def cell(self, instrument: Instrument, attributes: Mapping[str, str]) -> DataPoint:
         """Return the cell of an attribute set."""
-        if instrument.kind is Kind.COUNTER:
+        if instrument.kind is InstrumentKind.COUNTER:
             return _CounterCell(self._counters[instrument.name], attributes)
         return _HistogramCell(self._histograms[instrument.name], attributes)
 
-    def record_all(self, values: Sequence[tuple[Cell, float]], occasion: Occasion) -> None:
+    def record_all(self, values: Sequence[tuple[DataPoint, float]], occasion: RecordingContext) -> None:
         """Record each."""
         for cell, value in values:
             cell.record(value, occasion)
@@ -105,7 +105,7 @@ class _CounterCell:
         self._instrument = instrument
         self._attributes = attributes
 
-    def record(self, value: float, occasion: Occasion | None = None) -> None:
+    def record(self, value: float, occasion: RecordingContext | None = None) -> None:
         self._instrument.add(int(value), self._attributes, None if occasion is None else occasion.context)
 
 
@@ -116,7 +116,7 @@ class _HistogramCell:
         self._instrument = instrument
         self._attributes = attributes
 
-    def record(self, value: float, occasion: Occasion | None = None) -> None:
+    def record(self, value: float, occasion: RecordingContext | None = None) -> None:
         self._instrument.record(value, self._attributes, None if occasion is None else occasion.context)
 
 

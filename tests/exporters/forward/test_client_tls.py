@@ -9,7 +9,7 @@ import grpc
 import pytest
 import trustme
 
-from otel_toolcall_eval.exporters.forward.downstream import Delivered, Downstream, Parcel, TryAgain, tls_of
+from otel_toolcall_eval.exporters.forward.downstream import Delivered, Downstream, QueuedRequest, RetryLater, tls_of
 from otel_toolcall_eval.exporters.forward.grpc_client import GrpcClient
 from otel_toolcall_eval.exporters.forward.http_client import HttpClient
 from otel_toolcall_eval.otlp.replies import Encoding, Signal
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.exporters.forward.downstream import Client, Outcome
 
-PARCEL = Parcel(signal=Signal.LOGS, encoding=Encoding.PROTOBUF, body=b"x")
+PARCEL = QueuedRequest(signal=Signal.LOGS, encoding=Encoding.PROTOBUF, body=b"x")
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_nothing_is_sent_to_what_is_not_trusted_or_does_not_trust_us(
     paths = {"another authority": {"ca_file": other}, "no authority": {}}.get(case, {"ca_file": files["ca_file"]})
     behaviour = Behaviour()
     with serving(kind, behaviour, authority, asks=case == "no certificate of ours") as port:
-        assert isinstance(sent(kind, port, **paths), TryAgain)
+        assert isinstance(sent(kind, port, **paths), RetryLater)
     assert behaviour.got == []
 
 
@@ -116,6 +116,6 @@ def test_files_that_are_replaced_are_used_from_the_next_connection_on(kind: str,
             outcomes.append(client.send(PARCEL))
         finally:
             client.close()
-    assert isinstance(outcomes[0], TryAgain)
+    assert isinstance(outcomes[0], RetryLater)
     assert outcomes[1:] == [Delivered(), Delivered()]
     assert client.warnings == ()

@@ -15,7 +15,16 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
-from otel_toolcall_eval.exporters.forward.downstream import Delivered, Downstream, Outcome, Parcel, Refused, Token, TryAgain, tls_of
+from otel_toolcall_eval.exporters.forward.downstream import (
+    Delivered,
+    Downstream,
+    Outcome,
+    QueuedRequest,
+    Refused,
+    RetryLater,
+    Token,
+    tls_of,
+)
 from otel_toolcall_eval.exporters.forward.grpc_client import GrpcClient
 from otel_toolcall_eval.exporters.forward.http_client import HttpClient
 from otel_toolcall_eval.model.errors import SettingsError
@@ -42,8 +51,8 @@ CLIENTS: Mapping[str, tuple[Callable[[Downstream], Client], Callable[[Behaviour]
 }
 
 
-def parcel(signal: Signal = Signal.TRACES, encoding: Encoding = Encoding.PROTOBUF, body: bytes = BODY) -> Parcel:
-    return Parcel(signal=signal, encoding=encoding, body=body)
+def parcel(signal: Signal = Signal.TRACES, encoding: Encoding = Encoding.PROTOBUF, body: bytes = BODY) -> QueuedRequest:
+    return QueuedRequest(signal=signal, encoding=encoding, body=body)
 
 
 @contextmanager
@@ -63,7 +72,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def outcome(kind: str, answer: Answer, sent: Parcel | None = None, **given: object) -> Outcome:
+def outcome(kind: str, answer: Answer, sent: QueuedRequest | None = None, **given: object) -> Outcome:
     behaviour = Behaviour(always=answer)
     with CLIENTS[kind][1](behaviour) as port, speaking(kind, port, **given) as client:
         return client.send(sent or parcel())
@@ -123,23 +132,23 @@ C = grpc.StatusCode
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        pytest.param(Answer(code=C.UNAVAILABLE), TryAgain(code="UNAVAILABLE"), id="unavailable"),
-        pytest.param(Answer(code=C.ABORTED), TryAgain(code="ABORTED"), id="aborted"),
-        pytest.param(Answer(code=C.DATA_LOSS), TryAgain(code="DATA_LOSS"), id="data loss"),
+        pytest.param(Answer(code=C.UNAVAILABLE), RetryLater(code="UNAVAILABLE"), id="unavailable"),
+        pytest.param(Answer(code=C.ABORTED), RetryLater(code="ABORTED"), id="aborted"),
+        pytest.param(Answer(code=C.DATA_LOSS), RetryLater(code="DATA_LOSS"), id="data loss"),
         pytest.param(Answer(code=C.RESOURCE_EXHAUSTED), Refused(code="RESOURCE_EXHAUSTED"), id="exhausted"),
         pytest.param(
             Answer(code=C.RESOURCE_EXHAUSTED, headers=(("grpc-status-details-bin", status_details(3)),)),
-            TryAgain(code="RESOURCE_EXHAUSTED", after_seconds=3),
+            RetryLater(code="RESOURCE_EXHAUSTED", after_seconds=3),
             id="exhausted for a while",
         ),
         pytest.param(
             Answer(code=C.UNAVAILABLE, headers=(("google.rpc.retryinfo-bin", retry_info(2)), ("x", "y"))),
-            TryAgain(code="UNAVAILABLE", after_seconds=2),
+            RetryLater(code="UNAVAILABLE", after_seconds=2),
             id="the other trailer",
         ),
         pytest.param(
             Answer(code=C.UNAVAILABLE, headers=(("grpc-status-details-bin", b"\xff\xff"),)),
-            TryAgain(code="UNAVAILABLE"),
+            RetryLater(code="UNAVAILABLE"),
             id="broken trailer",
         ),
         pytest.param(Answer(code=C.INVALID_ARGUMENT), Refused(code="INVALID_ARGUMENT"), id="invalid"),
@@ -157,15 +166,15 @@ def test_answers_over_grpc(answer: Answer, expected: Outcome) -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        pytest.param(Answer(status=429), TryAgain(code="429"), id="429"),
-        pytest.param(Answer(status=502), TryAgain(code="502"), id="502"),
-        pytest.param(Answer(status=503, headers=(("Retry-After", "7"),)), TryAgain(code="503", after_seconds=7), id="503 with seconds"),
+        pytest.param(Answer(status=429), RetryLater(code="429"), id="429"),
+        pytest.param(Answer(status=502), RetryLater(code="502"), id="502"),
+        pytest.param(Answer(status=503, headers=(("Retry-After", "7"),)), RetryLater(code="503", after_seconds=7), id="503 with seconds"),
         pytest.param(
             Answer(status=503, headers=(("Retry-After", "Thu, 01 Jan 1970 00:00:00 GMT"),)),
-            TryAgain(code="503", after_seconds=0),
+            RetryLater(code="503", after_seconds=0),
             id="503 with a date",
         ),
-        pytest.param(Answer(status=504, headers=(("Retry-After", "soon"),)), TryAgain(code="504"), id="504 with words"),
+        pytest.param(Answer(status=504, headers=(("Retry-After", "soon"),)), RetryLater(code="504"), id="504 with words"),
         pytest.param(Answer(status=400), Refused(code="400"), id="400"),
         pytest.param(Answer(status=401), Refused(code="401"), id="401"),
         pytest.param(Answer(status=413), Refused(code="413"), id="413"),
@@ -187,7 +196,7 @@ def test_partial_success_in_json() -> None:
 
 def test_nobody_there_is_tried_again(kind: str) -> None:
     with held_ports(1) as (address,), speaking(kind, 0, endpoint=f"http://{address}") as client:
-        assert isinstance(client.send(parcel()), TryAgain)
+        assert isinstance(client.send(parcel()), RetryLater)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +230,7 @@ def test_what_is_no_otlp_at_all_is_tried_again(kind: str, reply: bytes) -> None:
             found = client.send(parcel())
         listening.shutdown(socket.SHUT_RDWR)
         thread.join()
-    assert isinstance(found, TryAgain)
+    assert isinstance(found, RetryLater)
 
 
 def test_a_downstream_that_answers_drop_by_drop_is_cut_off() -> None:
@@ -243,7 +252,7 @@ def test_a_downstream_that_answers_drop_by_drop_is_cut_off() -> None:
             found = client.send(parcel())
         stop.set()
         thread.join()
-    assert isinstance(found, TryAgain)
+    assert isinstance(found, RetryLater)
 
 
 def test_a_downstream_that_does_not_answer_is_cut_off_and_reached_again_afterwards(kind: str) -> None:
@@ -268,8 +277,8 @@ def test_closing_cuts_what_is_under_way(kind: str) -> None:
         client.close()
         thread.join(PATIENCE_SECONDS)
         go.set()
-        assert isinstance(found[0], TryAgain)
-        assert client.send(parcel()) == TryAgain(code="closed")
+        assert isinstance(found[0], RetryLater)
+        assert client.send(parcel()) == RetryLater(code="closed")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.exporters.forward.downstream import Delivered, Parcel, Refused, TryAgain
+from otel_toolcall_eval.exporters.forward.downstream import Delivered, QueuedRequest, Refused, RetryLater
 from otel_toolcall_eval.exporters.forward.forward_queue import EXPIRED, LONGEST_SECONDS, LOST, ForwardQueue, asked_ns, backoff_ns
 from otel_toolcall_eval.model.errors import ForwardQueueFullError
 from otel_toolcall_eval.otlp.replies import Encoding, Signal
@@ -15,7 +15,7 @@ from tests.fakes import SECOND_NS, ManualClock
 if TYPE_CHECKING:
     from otel_toolcall_eval.exporters.forward.forward_queue import Entry
 
-DOWN = TryAgain(code="down")
+DOWN = RetryLater(code="down")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def queue(clock: ManualClock, *, limit_bytes: int = 1000, max_elapsed: int = 300
 def put(made: ForwardQueue, *names: str, size: int = 10) -> None:
     for name in names:
         made.reserve(size)
-        made.put(Parcel(signal=Signal.TRACES, encoding=Encoding.PROTOBUF, body=name.encode()), room_bytes=size)
+        made.put(QueuedRequest(signal=Signal.TRACES, encoding=Encoding.PROTOBUF, body=name.encode()), room_bytes=size)
 
 
 def take(made: ForwardQueue) -> Entry | None:
@@ -60,7 +60,7 @@ def test_room_is_reserved_before_and_freed_after(clock: ManualClock) -> None:
     full = [made.is_full]
     made.release(60)
     full.append(made.is_full)
-    made.put(Parcel(signal=Signal.LOGS, encoding=Encoding.JSON, body=b"x"), room_bytes=40)
+    made.put(QueuedRequest(signal=Signal.LOGS, encoding=Encoding.JSON, body=b"x"), room_bytes=40)
     entry = take(made)
     assert entry is not None
     assert (full, made.size_bytes) == ([True, False], 40)
@@ -121,7 +121,7 @@ def test_a_request_that_always_fails_costs_the_others_little_and_is_given_up(clo
         put(made, f"good {step}")
         while (entry := take(made)) is not None:
             poison = entry.parcel.body == b"poison"
-            made.settle(entry, TryAgain(code="503", after_seconds=3600) if poison else Delivered())
+            made.settle(entry, RetryLater(code="503", after_seconds=3600) if poison else Delivered())
             delivered += not poison
     assert delivered >= 690
     assert made.counts()[0]["expired", "traces"] == 1
@@ -148,7 +148,7 @@ def test_what_a_downstream_asks_for_is_followed_within_reason(clock: ManualClock
     for _ in range(2):
         entry = take(made)
         assert entry is not None
-        made.settle(entry, TryAgain(code="503", after_seconds=20))
+        made.settle(entry, RetryLater(code="503", after_seconds=20))
         clock.ns += SECOND_NS
     clock.ns += 18 * SECOND_NS
     assert take(made) is None  # the second failure was about the downstream, so its wish holds for all
@@ -181,7 +181,7 @@ def test_what_is_left_at_the_end_is_counted_and_nothing_goes_after_it(clock: Man
     assert take(made) is None
     assert made.is_cut
     assert made.settle(under_way, DOWN) == LOST
-    made.put(Parcel(signal=Signal.LOGS, encoding=Encoding.JSON, body=b"x"), room_bytes=10)
+    made.put(QueuedRequest(signal=Signal.LOGS, encoding=Encoding.JSON, body=b"x"), room_bytes=10)
     assert made.counts()[0] == {("lost", "traces"): 2, ("lost", "logs"): 1}
     assert made.size_bytes == 0
     with pytest.raises(ForwardQueueFullError, match="stopping"):

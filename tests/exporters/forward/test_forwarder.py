@@ -15,7 +15,7 @@ from opentelemetry import context as otel_context
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otel_toolcall_eval.exporters.forward.downstream import Delivered, Downstream, Outcome, Parcel
+from otel_toolcall_eval.exporters.forward.downstream import Delivered, Downstream, Outcome, QueuedRequest
 from otel_toolcall_eval.exporters.forward.forwarder import SENDERS, Forwarder
 from otel_toolcall_eval.exporters.forward.grpc_client import GrpcClient
 from otel_toolcall_eval.exporters.forward.http_client import HttpClient
@@ -235,7 +235,7 @@ class FaultyClient:
 
     def start(self) -> None: ...
 
-    def send(self, parcel: Parcel) -> Outcome:
+    def send(self, parcel: QueuedRequest) -> Outcome:
         self.quiet.append(otel_context.get_value(_SUPPRESS_INSTRUMENTATION_KEY))
         if self.failures:
             self.failures -= 1

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.exporters.forward.downstream import Delivered, Refused, TryAgain
-from otel_toolcall_eval.exporters.forward.forwarder import Outbox
+from otel_toolcall_eval.exporters.forward.downstream import Delivered, Refused, RetryLater
+from otel_toolcall_eval.exporters.forward.forwarder import OtlpEventSender
 from otel_toolcall_eval.otlp.replies import Encoding, Signal
 from tests.patience import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_toolcall_eval.exporters.forward.downstream import Outcome, Parcel
+    from otel_toolcall_eval.exporters.forward.downstream import Outcome, QueuedRequest
 
 FAILURES, DROPPED, QUEUE = (("toolcall_eval.export." + word, (("signal", "logs"),)) for word in ("failures", "dropped", "queue"))
 
@@ -29,13 +29,13 @@ class Endpoint:
         self._answers = list(answers)
         self.open = threading.Event()
         self.open.set()
-        self.taken: list[Parcel] = []
+        self.taken: list[QueuedRequest] = []
 
     def refresh(self) -> None: ...
 
     def start(self) -> None: ...
 
-    def send(self, parcel: Parcel) -> Outcome:
+    def send(self, parcel: QueuedRequest) -> Outcome:
         self.open.wait(PATIENCE_SECONDS)
         self.taken.append(parcel)
         return self._answers.pop(0) if self._answers else Delivered()
@@ -53,7 +53,7 @@ def _no_thread_is_left() -> Iterator[None]:
 
 def test_what_is_taken_is_delivered_once_flushed() -> None:
     endpoint = Endpoint()
-    outbox = Outbox(endpoint, Signal.LOGS)
+    outbox = OtlpEventSender(endpoint, Signal.LOGS)
     outbox.send(b"body", items=3)
     assert outbox.flush(PATIENCE_SECONDS)
     assert [(parcel.body, parcel.signal, parcel.encoding) for parcel in endpoint.taken] == [(b"body", Signal.LOGS, Encoding.PROTOBUF)]
@@ -62,8 +62,8 @@ def test_what_is_taken_is_delivered_once_flushed() -> None:
 
 
 def test_failed_try_is_counted_and_tried_again() -> None:
-    endpoint = Endpoint(TryAgain(code="UNAVAILABLE"))
-    outbox = Outbox(endpoint, Signal.LOGS)
+    endpoint = Endpoint(RetryLater(code="UNAVAILABLE"))
+    outbox = OtlpEventSender(endpoint, Signal.LOGS)
     outbox.send(b"body", items=3)
     assert outbox.flush(PATIENCE_SECONDS)
     assert len(endpoint.taken) == 2
@@ -76,7 +76,7 @@ def test_failed_try_is_counted_and_tried_again() -> None:
     [pytest.param(Refused(code="401"), 1, 3, id="refused"), pytest.param(Delivered(rejected=2), 0, 2, id="partly-rejected")],
 )
 def test_what_the_endpoint_will_not_take_is_lost_and_counted(answer: Outcome, failures: int, dropped: int) -> None:
-    outbox = Outbox(Endpoint(answer), Signal.LOGS)
+    outbox = OtlpEventSender(Endpoint(answer), Signal.LOGS)
     outbox.send(b"body", items=3)
     wait_for(lambda: outbox.dropped, "the answer")  # it may be lost before anybody flushes
     assert not outbox.flush(PATIENCE_SECONDS)
@@ -88,7 +88,7 @@ def test_what_the_endpoint_will_not_take_is_lost_and_counted(answer: Outcome, fa
 def test_beyond_its_bound_the_newest_is_dropped_counted_and_told(caplog: pytest.LogCaptureFixture) -> None:
     endpoint = Endpoint()
     endpoint.open.clear()
-    outbox = Outbox(endpoint, Signal.LOGS, queue_bytes=2_000)
+    outbox = OtlpEventSender(endpoint, Signal.LOGS, queue_bytes=2_000)
     for _ in range(10):
         outbox.send(bytes(300), items=5)
     assert outbox.dropped == 40  # two wait, at 800 bytes each with what surrounds them
@@ -103,8 +103,8 @@ def test_beyond_its_bound_the_newest_is_dropped_counted_and_told(caplog: pytest.
 
 
 def test_what_could_not_be_sent_before_the_end_is_counted_and_told(caplog: pytest.LogCaptureFixture) -> None:
-    endpoint = Endpoint(*[TryAgain(code="UNAVAILABLE")] * 100)
-    outbox = Outbox(endpoint, Signal.LOGS)
+    endpoint = Endpoint(*[RetryLater(code="UNAVAILABLE")] * 100)
+    outbox = OtlpEventSender(endpoint, Signal.LOGS)
     outbox.send(b"body", items=3)
     assert not outbox.shutdown(0.05)
     assert outbox.dropped == 3

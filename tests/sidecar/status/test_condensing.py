@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from otel_toolcall_eval.exporters.events.attributes import Explain, ExplainValues, explanation
+from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy, explanation
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import Extraction, IgnoredSpan, ToolCall
 from otel_toolcall_eval.model.trace import IncompletenessReason, Span, StatusCode
@@ -84,7 +84,7 @@ def test_no_recorded_value_is_kept() -> None:
 
 def test_values_are_shown_where_explanations_may_show_them() -> None:
     def explain(found: Any) -> str:  # noqa: ANN401 - a verdict
-        return explanation(found, explain=Explain(values=ExplainValues.CLIP))
+        return explanation(found, explain=ExplanationPolicy(values=ExplainValues.CLIP))
 
     row = condense(report(verdict()), evaluated_unix_ns=NOW_NS, tell=Telling(explain=explain))
     assert CANARY in row.verdicts[0].explanation
