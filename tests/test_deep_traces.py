@@ -18,7 +18,7 @@ from opentelemetry.trace import SpanContext
 from otel_toolcall_eval import Label, evaluate
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.packing import SpanReader, SpanWriter
+from otel_toolcall_eval.engine.buffer.packing import StoredSpanReader, StoredSpanWriter
 from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy, event_attributes
 from otel_toolcall_eval.extraction.explaining import SpanOutcome, explain
 from otel_toolcall_eval.otlp import otlp_protobuf
@@ -255,7 +255,7 @@ def test_an_agent_invocation_holds_all_that_is_nested_in_it(name: str, arrival: 
 def test_each_span_is_explained_and_what_the_journal_holds_of_it_comes_back(shape: Shape, size: int) -> None:
     bodies = list(requests_of(shape.rows(size)))
     spans = [span for body in bodies for span in otlp_protobuf.decode_traces(body, READER.projection).spans]
-    assert SpanReader().read(TRACE, SpanWriter().write(spans)) == spans
+    assert StoredSpanReader().read(TRACE, StoredSpanWriter().write(spans)) == spans
     extraction = READER.extract(spans)
     explained = explain(READER, spans, extraction)
     assert len(explained) == len(spans)

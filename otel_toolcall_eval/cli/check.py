@@ -41,7 +41,7 @@ class _Kind(StrEnum):
 
 def run(arguments: argparse.Namespace) -> int:
     """Validate; 0 if everything can be used, 2 if not."""
-    found = _Found()
+    found = _FoundPaths()
     for path in map(Path, arguments.paths):
         found.sort(path)
     problems, warnings, sets = found.check()
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @dataclass(slots=True)
-class _Found:
+class _FoundPaths:
     """Paths by what they hold. Criteria are read together, since eval sets refer to evaluators."""
 
     checked: list[tuple[str, str]] = field(default_factory=list)

@@ -18,10 +18,10 @@ from otel_toolcall_eval.exporters.metrics.observing import observe
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 from otel_toolcall_eval.exporters.suppression import suppressed_instrumentation
 from otel_toolcall_eval.inprocess.log_processor import LogSource
-from otel_toolcall_eval.inprocess.root_keeper import RootKeeper
+from otel_toolcall_eval.inprocess.root_keeper import PendingRoots
 from otel_toolcall_eval.inprocess.span_processor import SpanSource
 from otel_toolcall_eval.inprocess.watching import WatchedTraces
-from otel_toolcall_eval.inprocess.wrapped_next import SafeNext, WrappedNext
+from otel_toolcall_eval.inprocess.wrapped_next import GuardedProcessor, WrappingHooks
 from otel_toolcall_eval.settings.build_pipeline import SECOND_NS, build_pipeline
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class InProcess:
     logs: LogSource
     worker: Worker
     events: EventsEmitter
-    wrapped: WrappedNext | None
-    keeper: RootKeeper | None
+    wrapped: WrappingHooks | None
+    keeper: PendingRoots | None
 
 
 def build_in_process(
@@ -72,10 +72,10 @@ def build_in_process(
 
     emit = settings.emit
     explain = explain_of(settings)
-    safe_next = None if following is None else SafeNext(following)
+    safe_next = None if following is None else GuardedProcessor(following)
     keeper = None
     if safe_next is not None:  # whatever ``emit.spans`` says: that is about spans of ours, and wrapping asks for verdicts on the root
-        keeper = RootKeeper(
+        keeper = PendingRoots(
             safe_next.on_end,
             _copy,
             is_open=is_open,
@@ -115,7 +115,7 @@ def build_in_process(
     logs = LogSource(worker, projection=lambda: worker.pipeline.projection, refused=worker.refuse, own_scope=OWN_SCOPE)
     worker.attach(source)
     worker.start()
-    wrapped = None if safe_next is None else WrappedNext(source, keeper, safe_next, write=_write)
+    wrapped = None if safe_next is None else WrappingHooks(source, keeper, safe_next, write=_write)
     return InProcess(source=source, logs=logs, worker=worker, events=events, wrapped=wrapped, keeper=keeper)
 
 

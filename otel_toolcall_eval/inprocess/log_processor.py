@@ -15,7 +15,7 @@ from otel_toolcall_eval.inprocess.sdk_spans import plain
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Resource, Scope
 from otel_toolcall_eval.otlp.decoded_logs import EVENT_NAME_KEY, DecodedLogs, make_record, wanted_name
-from otel_toolcall_eval.otlp.span_factory import Origin
+from otel_toolcall_eval.otlp.span_factory import SpanOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ class LogSource(LogRecordProcessor):
             time_unix_ns=said.timestamp or said.observed_timestamp or 0,
             body=plain(said.body),
             attributes={key: plain(value) for key, value in attributes.items()},
-            origin=Origin(resource=resource, scope=scope_copy, share_bytes=0),
+            origin=SpanOrigin(resource=resource, scope=scope_copy, share_bytes=0),
         )
 
     def _complain(self) -> None:

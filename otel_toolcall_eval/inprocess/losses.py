@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class Losses:
+class DroppedSpanLog:
     """Counts."""
 
     def __init__(self, sink: LocalSink) -> None:
@@ -28,7 +28,7 @@ class Losses:
         self.count += 1
         self._sink.refuse(TRANSPORT, reason)
 
-    def complain(self) -> None:
+    def log_once(self) -> None:
         """Count a fault of ours, and log the first. Called from except clauses only, so the traceback is at hand; never raises."""
         self.count += 1
         with suppress(Exception):

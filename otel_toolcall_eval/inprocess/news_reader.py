@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TRANSPORT: Final = "in_process"
 
-News: TypeAlias = tuple[SdkSpan, Context] | SdkSpan | ReadableSpan | Span | BindRequest
+SpanHookEvent: TypeAlias = tuple[SdkSpan, Context] | SdkSpan | ReadableSpan | Span | BindRequest
 """A span that started, with the context that it started in if there is anything in it; one that ended, as it is or converted; a binding."""
 
 TRACE_ID: Final = 0
@@ -35,7 +35,7 @@ IS_REMOTE: Final = 2
 _LOST_SPAN_ID: Final = 0  # no span has it
 
 
-class NewsReader:
+class HookEventReader:
     """Turns news into requests. Only ``convert`` and ``is_ours`` are for other threads, too."""
 
     def __init__(
@@ -65,7 +65,7 @@ class NewsReader:
         self._open = OpenSpans()
         self.parents: frozenset[int] = frozenset()  # traces that were open in the parent process when this one was forked
 
-    def reset(self, roots: Iterable[int], news: Iterable[News]) -> None:
+    def reset(self, roots: Iterable[int], news: Iterable[SpanHookEvent]) -> None:
         """Leave what is open, has an open root, or is in the news, to the parent process. Two verdicts on it would be one too many."""
         spans = (piece[0] if isinstance(piece, tuple) else piece for piece in news)
         started = (span.get_span_context().trace_id for span in spans if isinstance(span, SdkSpan))
@@ -81,7 +81,7 @@ class NewsReader:
         """Return what is kept of a span."""
         return self._converter.convert(span, self._projection())
 
-    def read(self, news: Iterable[News], *, lost: Iterable[int]) -> Iterator[WorkItem]:
+    def read(self, news: Iterable[SpanHookEvent], *, lost: Iterable[int]) -> Iterator[WorkItem]:
         """Return news as requests: bindings as they come, then all spans, with the number of those that are still open.
 
         Args:

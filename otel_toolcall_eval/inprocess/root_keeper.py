@@ -46,7 +46,7 @@ class Said:
     events: tuple[SpanEvent, ...]
 
 
-class HeldRoot:
+class PendingRoot:
     """A root that waits."""
 
     __slots__ = ("awaited", "copy", "decided", "done", "ending", "said", "since", "span", "taken")
@@ -64,7 +64,7 @@ class HeldRoot:
         self.said: Said | None = None  # what was decided then
 
 
-class RootKeeper:
+class PendingRoots:
     """Holds roots, and lets them go with their verdicts."""
 
     def __init__(
@@ -94,7 +94,7 @@ class RootKeeper:
         self._budget_seconds = budget_seconds
         self._max_seconds = max_seconds
         self._complained = False
-        self._held: dict[Key, HeldRoot] = {}
+        self._held: dict[Key, PendingRoot] = {}
         self.reset()
 
     def reset(self) -> None:
@@ -102,12 +102,12 @@ class RootKeeper:
         self._lock = threading.RLock()  # a signal handler may end a root while this thread is in here
         self._held = {}  # the oldest first; guarded by _lock
 
-    def hold(self, span: ReadableSpan, *, ending: bool = False) -> HeldRoot | None:
+    def hold(self, span: ReadableSpan, *, ending: bool = False) -> PendingRoot | None:
         """Hold a root that has ended, or is ending; None if it has to be handed on at once. What was held for too long is handed on."""
         now = time.monotonic()
         while (key := self._held_too_long(now)) is not None:
             self._let_go(key, None)
-        held = HeldRoot(span, now)
+        held = PendingRoot(span, now)
         held.ending = ending
         held.awaited = self._budget_seconds > 0 and not _in_event_loop()
         with self._lock:
@@ -116,7 +116,7 @@ class RootKeeper:
             self._held[_key(span)] = held
         return held
 
-    def wait(self, held: HeldRoot) -> None:
+    def wait(self, held: PendingRoot) -> None:
         """Wait for the verdict within the budget, and hand the root on if it is there; the judging thread does otherwise."""
         if not held.awaited:
             return
@@ -129,7 +129,7 @@ class RootKeeper:
             if copy is not None:
                 self._hand_on(copy)
 
-    def wait_while_ending(self, held: HeldRoot) -> Said | None:
+    def wait_while_ending(self, held: PendingRoot) -> Said | None:
         """Wait for what is said on a root that can be written to, within the budget; None if there is nothing, or nothing yet."""
         try:
             if held.awaited:
@@ -138,7 +138,7 @@ class RootKeeper:
             held.awaited = False
         return held.said
 
-    def ended(self, held: HeldRoot, span: ReadableSpan, *, written: bool) -> None:
+    def ended(self, held: PendingRoot, span: ReadableSpan, *, written: bool) -> None:
         """Hand on a root that was held while it was ending, unless its verdict is still to come."""
         with self._lock:
             held.ending, held.span = False, span
@@ -183,7 +183,7 @@ class RootKeeper:
         """Let a root go that the judging thread won't get."""
         self._let_go(_key(span), None)
 
-    def _all_held(self) -> dict[Key, HeldRoot]:
+    def _all_held(self) -> dict[Key, PendingRoot]:
         """Return a copy of the table. Iterating it instead would fail: a finalizer may end a root in this very thread, lock or no lock."""
         with self._lock:
             return self._held.copy()

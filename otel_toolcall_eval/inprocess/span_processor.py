@@ -20,8 +20,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace import Span as SdkSpan
 
 from otel_toolcall_eval.engine.work_items import BindRequest
-from otel_toolcall_eval.inprocess.losses import Losses
-from otel_toolcall_eval.inprocess.news_reader import IS_REMOTE, SPAN_ID, TRACE_ID, NewsReader
+from otel_toolcall_eval.inprocess.losses import DroppedSpanLog
+from otel_toolcall_eval.inprocess.news_reader import IS_REMOTE, SPAN_ID, TRACE_ID, HookEventReader
 from otel_toolcall_eval.inprocess.watching import WATCHERS_KEY
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otel_toolcall_eval.engine.work_items import WorkItem
-    from otel_toolcall_eval.inprocess.news_reader import News
-    from otel_toolcall_eval.inprocess.root_keeper import RootKeeper
+    from otel_toolcall_eval.inprocess.news_reader import SpanHookEvent
+    from otel_toolcall_eval.inprocess.root_keeper import PendingRoots
     from otel_toolcall_eval.inprocess.watching import WatchedTraces
     from otel_toolcall_eval.model.bound import BoundCriteria
     from otel_toolcall_eval.model.trace import Projection
@@ -44,7 +44,7 @@ MAX_WHOLE: Final = 4096
 """News beyond which ended spans are converted by the application's thread: some 2,048 spans wait in full, as many as in the SDK's batch
 processor. What is kept of one takes a kilobyte, and converting it slows down who ends spans faster than they can be judged."""
 
-MAX_NEWS: Final = 40_960
+MAX_QUEUED_EVENTS: Final = 40_960
 """News beyond which ended spans are dropped and counted: some 20 MB."""
 
 MAX_ROOTS: Final = 10_000
@@ -66,7 +66,7 @@ class SpanSource(SpanProcessor):
         own_scope: str,
         baggage_key: str,
         watched: WatchedTraces,
-        roots: RootKeeper | None = None,
+        roots: PendingRoots | None = None,
     ) -> None:
         """Prepare.
 
@@ -80,18 +80,18 @@ class SpanSource(SpanProcessor):
             roots: holds roots back until their verdict, if anything does.
         """
         self._sink = sink
-        self.losses = Losses(sink)
+        self.losses = DroppedSpanLog(sink)
         self._shutdown_seconds = shutdown_seconds
         self._watched = watched
         self._held_roots = roots
-        self._reader = NewsReader(
+        self._reader = HookEventReader(
             projection=projection,
             own_scope=own_scope,
             baggage_key=baggage_key,
-            on_fault=self.losses.complain,
+            on_fault=self.losses.log_once,
             on_end=None if roots is None else roots.taken,
         )
-        self._news: deque[News] = deque()  # any thread appends, the judging thread takes
+        self._news: deque[SpanHookEvent] = deque()  # any thread appends, the judging thread takes
         self._roots: dict[int, int] = {}  # open local root of each trace, the last if there are several: no other span's end completes it
         self._resting = True  # the judging thread waits for ever, and wants to be asked for a look
         self._asked = False  # it was, and has not come yet
@@ -123,7 +123,7 @@ class SpanSource(SpanProcessor):
             if self._resting:
                 self._look()
         except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
-            self.losses.complain()
+            self.losses.log_once()
 
     def on_end(self, span: ReadableSpan) -> None:
         """Keep the span for the judging thread."""
@@ -150,7 +150,7 @@ class SpanSource(SpanProcessor):
             if root is None or root == context[SPAN_ID] or self._resting:
                 self._root_may_have_ended(span)
         except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
-            self.losses.complain()
+            self.losses.log_once()
             return False
         return True
 
@@ -163,13 +163,13 @@ class SpanSource(SpanProcessor):
             self._news.append(self._reader.convert(span))
             self._root_may_have_ended(span)
         except Exception:  # noqa: BLE001 - an exception here would reach the application and replace its own
-            self.losses.complain()
+            self.losses.log_once()
             return False
         return True
 
     def bind(self, trace_id: bytes, bound: BoundCriteria) -> None:
         """Judge a trace by these criteria, too; in turn with what the hooks heard before and after. Dropped where spans would be."""
-        if self._full or len(self._news) >= MAX_NEWS:
+        if self._full or len(self._news) >= MAX_QUEUED_EVENTS:
             self.losses.drop("shutdown" if self._stopped else "overloaded")
             return
         self._news.append(BindRequest(trace_id=trace_id, bound=bound))
@@ -208,7 +208,7 @@ class SpanSource(SpanProcessor):
             self._sink.look()
             return self._sink.flush(timeout_millis / 1000)
         except Exception:  # noqa: BLE001 - the application must not suffer from a fault of ours
-            self.losses.complain()
+            self.losses.log_once()
             return False
 
     def shutdown(self) -> None:
@@ -224,7 +224,7 @@ class SpanSource(SpanProcessor):
                     if not isinstance(self._news.popleft(), tuple | SdkSpan | BindRequest):
                         self.losses.drop("shutdown")
         except Exception:  # noqa: BLE001 - the application must not suffer from a fault of ours
-            self.losses.complain()
+            self.losses.log_once()
 
     def is_evaluated(self, span: ReadableSpan) -> bool:
         """Tell whether a verdict may fall on a span: it is sampled, of this process, and not our own."""
@@ -264,7 +264,7 @@ class SpanSource(SpanProcessor):
 
     def _has_room(self, span: ReadableSpan, waiting: int) -> bool:
         """Have the judging thread come, since much has gathered; False, and the span is dropped, if there is no room for it until then."""
-        if waiting >= MAX_NEWS or self._stopped:
+        if waiting >= MAX_QUEUED_EVENTS or self._stopped:
             self._full = True
             if len(self._lossy) < MAX_ROOTS:
                 self._lossy.add(span.context.trace_id)
@@ -282,7 +282,7 @@ class SpanSource(SpanProcessor):
         self._roots[context.trace_id] = context.span_id
         self.on_root_start(span)
 
-    def _some_news(self, count: int) -> Iterator[News]:
+    def _some_news(self, count: int) -> Iterator[SpanHookEvent]:
         for _ in range(count):
             try:
                 piece = self._news.popleft()

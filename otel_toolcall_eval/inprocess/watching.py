@@ -29,7 +29,7 @@ WATCHERS_KEY: Final = "otel_toolcall_eval-watchers"
 MAX_WATCHED_TRACES: Final = 10_000
 
 
-class Watcher(Protocol):
+class VerdictListener(Protocol):
     """Waits for verdicts. Its methods are called in the application's threads and in the judging thread, and neither raise nor wait."""
 
     @property
@@ -50,10 +50,10 @@ class Watcher(Protocol):
         ...
 
 
-def watchers_in(context: Context | None) -> tuple[Watcher, ...]:
+def watchers_in(context: Context | None) -> tuple[VerdictListener, ...]:
     """Return the watchers of the context that a span starts in; a context that was made from nothing leaves it to the current one."""
     found = None if context is None else context.get(WATCHERS_KEY)
-    return cast("tuple[Watcher, ...]", found or context_value(WATCHERS_KEY, get_current()) or ())
+    return cast("tuple[VerdictListener, ...]", found or context_value(WATCHERS_KEY, get_current()) or ())
 
 
 class WatchedTraces:
@@ -67,10 +67,10 @@ class WatchedTraces:
     def reset(self) -> None:
         """Forget all: after a fork they are the parent's, and so may the holder of the lock be."""
         self._lock = RLock()  # a signal handler may start a span while this thread is in here
-        self._by_trace: dict[bytes, tuple[weakref.ref[Watcher], ...]] = {}  # guarded by _lock
+        self._by_trace: dict[bytes, tuple[weakref.ref[VerdictListener], ...]] = {}  # guarded by _lock
         self._has_ended = False  # likewise
 
-    def add(self, trace_id: bytes, watcher: Watcher) -> None:
+    def add(self, trace_id: bytes, watcher: VerdictListener) -> None:
         """Tell this watcher of this trace. Of too many traces the oldest is forgotten: its watcher runs into its time-out."""
         with self._lock:
             if self._has_ended:

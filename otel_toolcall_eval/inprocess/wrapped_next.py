@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace import Span as SdkSpan
 
-    from otel_toolcall_eval.inprocess.root_keeper import HeldRoot, RootKeeper, Said
+    from otel_toolcall_eval.inprocess.root_keeper import PendingRoot, PendingRoots, Said
     from otel_toolcall_eval.inprocess.span_processor import SpanSource
 
 _logger = logging.getLogger(__name__)
 
 
-class SafeNext:
+class GuardedProcessor:
     """Calls the next processor. What it throws is logged once, since from a hook it would replace the application's own exception."""
 
     def __init__(self, processor: SpanProcessor) -> None:
@@ -66,11 +66,11 @@ class SafeNext:
             _logger.error("the next span processor failed; the application is not affected", exc_info=error)
 
 
-class WrappedNext:
+class WrappingHooks:
     """The hooks of the wrapping form."""
 
     def __init__(
-        self, source: SpanSource, keeper: RootKeeper | None, following: SafeNext, *, write: Callable[[SdkSpan, Said], bool]
+        self, source: SpanSource, keeper: PendingRoots | None, following: GuardedProcessor, *, write: Callable[[SdkSpan, Said], bool]
     ) -> None:
         """Put a source before the next processor; without a keeper roots are passed on like all else.
 
@@ -84,7 +84,7 @@ class WrappedNext:
         self._keeper = keeper
         self._next = following
         self._write = write
-        self._ending: dict[int, tuple[HeldRoot, bool]] = {}  # roots between the two hooks, by span ID, and whether verdicts are on them
+        self._ending: dict[int, tuple[PendingRoot, bool]] = {}  # roots between the two hooks, by span ID, and whether verdicts are on them
         self._can_write = endings_can_be_written()
 
     def reset(self) -> None:
@@ -139,19 +139,19 @@ class WrappedNext:
 
     # Faults of ours are caught where they may happen, and not around the waits: what a signal handler raises there is the application's.
 
-    def _hold(self, keeper: RootKeeper, span: ReadableSpan, *, ending: bool = False) -> HeldRoot | None:
+    def _hold(self, keeper: PendingRoots, span: ReadableSpan, *, ending: bool = False) -> PendingRoot | None:
         """Hold a root if verdicts may fall on it; None if it is to be handed on at once."""
         try:
             return keeper.hold(span, ending=ending) if self._source.is_evaluated(span) else None
         except Exception:  # noqa: BLE001 - an exception here would reach the application, and the span would be lost
-            self._source.losses.complain()
+            self._source.losses.log_once()
             return None
 
     def _written(self, span: SdkSpan, said: Said) -> bool:
         try:
             return self._write(span, said)
         except Exception:  # noqa: BLE001 - see above; a copy carries the verdicts then
-            self._source.losses.complain()
+            self._source.losses.log_once()
             return False
 
 

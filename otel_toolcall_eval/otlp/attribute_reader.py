@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.otlp.any_value import NestedTooDeepError, read_key_value, read_value, text_of
-from otel_toolcall_eval.otlp.span_factory import Kept, value_bytes
+from otel_toolcall_eval.otlp.span_factory import KeptAttributes, value_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ class AttributeReader:
         self._recent: dict[bytes, tuple[str, Value]] = {}  # written by any decoding thread; a lost entry changes nothing
         self.event_names = {name.encode(): name for name in projection.event_names}
 
-    def read(self, encoded: Sequence[bytes], budget: MemberBudget) -> Kept:
+    def read(self, encoded: Sequence[bytes], budget: MemberBudget) -> KeptAttributes:
         """Return the attributes that are kept.
 
         Args:
@@ -54,7 +54,7 @@ class AttributeReader:
             MalformedError: one that may be kept is not protobuf.
             TooLargeError: the budget is spent.
         """
-        kept = Kept()
+        kept = KeptAttributes()
         names, prefixes, recent, attributes = self._names, self._prefixes, self._recent, kept.attributes
         for data in encoded[:]:  # one copy: reading the container costs an object for each attribute each time
             size = len(data)
@@ -68,7 +68,7 @@ class AttributeReader:
             self._take(data, kept, budget)
         return kept
 
-    def _take(self, data: bytes, kept: Kept, budget: MemberBudget) -> None:
+    def _take(self, data: bytes, kept: KeptAttributes, budget: MemberBudget) -> None:
         key, value_start, value_end = read_key_value(data, 0, len(data))
         name = self._names.get(key)
         if name is None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from otel_toolcall_eval.model.trace import Attributes, Projection, Value
-    from otel_toolcall_eval.otlp.span_factory import Origin
+    from otel_toolcall_eval.otlp.span_factory import SpanOrigin
 
 EVENT_NAME_KEY = "event.name"
 """Attribute that names the event where the field of the record is older than the producer."""
@@ -62,7 +62,7 @@ def wanted_name(projection: Projection, *, event_name: str, named: Value, body: 
 
 
 def make_record(
-    *, trace_id: bytes, span_id: bytes, event_name: str, time_unix_ns: int, body: Value, attributes: Attributes, origin: Origin
+    *, trace_id: bytes, span_id: bytes, event_name: str, time_unix_ns: int, body: Value, attributes: Attributes, origin: SpanOrigin
 ) -> LogRecord:
     """Return a record with the estimate of its size.
 

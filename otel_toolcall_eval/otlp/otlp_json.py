@@ -17,7 +17,7 @@ from otel_toolcall_eval.otlp.decoded import DecodedTraces, FaultTally, fault_of,
 from otel_toolcall_eval.otlp.json_blocks import all_attributes_of, attributes_of, each, in_field, length, resource_of, scope_of
 from otel_toolcall_eval.otlp.json_fields import WrongTypeError, as_object, enum_of, id_of, integer_of, list_of, text_of
 from otel_toolcall_eval.otlp.limits import DEFAULT_LIMITS, MemberBudget, check_json
-from otel_toolcall_eval.otlp.span_factory import NO_ATTRIBUTES, Origin, kept_of, origin_of, span_bytes
+from otel_toolcall_eval.otlp.span_factory import NO_ATTRIBUTES, SpanOrigin, kept_of, origin_of, span_bytes
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Projection
@@ -72,7 +72,7 @@ def parse_json(body: bytes) -> object:
 
 def decode_document(document: object, projection: Projection, *, limits: Limits = DEFAULT_LIMITS) -> DecodedTraces:
     """Decode a request that is parsed already. Raises as ``decode_traces`` does."""
-    decoder = _Decoder(projection, MemberBudget(limits))
+    decoder = _JsonTracesDecoder(projection, MemberBudget(limits))
     try:
         request = as_object(document)
         _refuse_other_requests(request)
@@ -94,7 +94,7 @@ def _status(fields: JsonObject) -> tuple[StatusCode, str]:
     return STATUS_CODES.get(enum_of(fields, "code", _STATUS_CODES), StatusCode.UNSET), text_of(fields, "message")
 
 
-class _Decoder:
+class _JsonTracesDecoder:
     """Decodes the blocks of one request."""
 
     def __init__(self, projection: Projection, budget: MemberBudget) -> None:
@@ -116,7 +116,7 @@ class _Decoder:
 
         each(block, "scopeSpans", group)
 
-    def _span(self, fields: JsonObject, origin: Origin) -> None:
+    def _span(self, fields: JsonObject, origin: SpanOrigin) -> None:
         trace_id = id_of(fields, "traceId")
         span_id = id_of(fields, "spanId")
         start = integer_of(fields, "startTimeUnixNano", low=0, high=_UINT64_MAX)

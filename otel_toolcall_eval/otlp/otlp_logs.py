@@ -16,7 +16,7 @@ from otel_toolcall_eval.otlp.attribute_reader import read_all
 from otel_toolcall_eval.otlp.decoded_logs import EVENT_NAME_KEY, MAX_NAME_LENGTH, DecodedLogs, make_record, wanted_name
 from otel_toolcall_eval.otlp.limits import DEFAULT_LIMITS, LOG_RECORDS, MemberBudget, check_protobuf
 from otel_toolcall_eval.otlp.schema import parse_logs_request, parse_resource, parse_scope
-from otel_toolcall_eval.otlp.span_factory import Origin, origin_of
+from otel_toolcall_eval.otlp.span_factory import SpanOrigin, origin_of
 from otel_toolcall_eval.otlp.varint import MalformedError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def decode_logs(body: bytes, projection: Projection, *, limits: Limits = DEFAULT
         request = parse_logs_request(body)
     except ProtobufDecodeError:
         raise LOG_RECORDS.refusal(where="request", what="the body is not a logs request in protobuf") from None
-    decoder = _Decoder(projection, MemberBudget(limits))
+    decoder = _ProtobufLogsDecoder(projection, MemberBudget(limits))
     for position, block in enumerate(request.resource_logs):
         try:
             decoder.block(block)
@@ -61,7 +61,7 @@ def decode_logs(body: bytes, projection: Projection, *, limits: Limits = DEFAULT
     return DecodedLogs.of(decoder.records, received=decoder.received)
 
 
-class _Decoder:
+class _ProtobufLogsDecoder:
     """Decodes the blocks of one request."""
 
     def __init__(self, projection: Projection, budget: MemberBudget) -> None:
@@ -85,7 +85,7 @@ class _Decoder:
                 origin = origin_of(resource, scope, spans=records)
                 self.records.extend(self._record(message, name, origin) for message, name in wanted)
 
-    def _record(self, message: LogRecordMessage, name: str, origin: Origin) -> LogRecord:
+    def _record(self, message: LogRecordMessage, name: str, origin: SpanOrigin) -> LogRecord:
         return make_record(
             trace_id=message.trace_id,
             span_id=message.span_id,

@@ -15,7 +15,7 @@ from otel_toolcall_eval.otlp.json_fields import WrongTypeError, as_object, id_of
 from otel_toolcall_eval.otlp.json_values import attribute_value
 from otel_toolcall_eval.otlp.limits import DEFAULT_LIMITS, MemberBudget, check_json
 from otel_toolcall_eval.otlp.otlp_json import parse_json
-from otel_toolcall_eval.otlp.span_factory import Origin, origin_of
+from otel_toolcall_eval.otlp.span_factory import SpanOrigin, origin_of
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.log_record import LogRecord
@@ -38,7 +38,7 @@ def decode_logs(body: bytes, projection: Projection, *, limits: Limits = DEFAULT
 
 def decode_document(document: object, projection: Projection, *, limits: Limits = DEFAULT_LIMITS) -> DecodedLogs:
     """Decode a request that is parsed already. Raises as ``decode_logs`` does."""
-    decoder = _Decoder(projection, MemberBudget(limits))
+    decoder = _JsonLogsDecoder(projection, MemberBudget(limits))
     try:
         request = as_object(document)
         if "resourceLogs" not in request and not request.keys().isdisjoint({"resourceSpans", "resourceMetrics", "resource_logs"}):
@@ -49,7 +49,7 @@ def decode_document(document: object, projection: Projection, *, limits: Limits 
     return DecodedLogs.of(decoder.records, received=decoder.received)
 
 
-class _Decoder:
+class _JsonLogsDecoder:
     """Decodes the blocks of one request."""
 
     def __init__(self, projection: Projection, budget: MemberBudget) -> None:
@@ -69,7 +69,7 @@ class _Decoder:
         each(block, "scopeLogs", group)
         self.received += records
 
-    def _record(self, fields: JsonObject, origin: Origin) -> None:
+    def _record(self, fields: JsonObject, origin: SpanOrigin) -> None:
         body = self._body(fields)
         named, _ = attributes_of(fields, EVENT_NAME_KEY.__eq__, self._budget)
         name = wanted_name(

@@ -18,7 +18,7 @@ from otel_toolcall_eval.otlp.attribute_reader import read_all, reader_for
 from otel_toolcall_eval.otlp.decoded import DecodedTraces, FaultTally
 from otel_toolcall_eval.otlp.limits import DEFAULT_LIMITS, SPANS, MemberBudget, check_protobuf
 from otel_toolcall_eval.otlp.schema import parse_request, parse_resource, parse_scope
-from otel_toolcall_eval.otlp.span_factory import Origin, origin_of
+from otel_toolcall_eval.otlp.span_factory import SpanOrigin, origin_of
 from otel_toolcall_eval.otlp.span_reader import SpanReader
 from otel_toolcall_eval.otlp.varint import MalformedError
 
@@ -57,13 +57,13 @@ def decode_traces(body: bytes, projection: Projection, *, limits: Limits = DEFAU
     except ProtobufDecodeError:
         # The parser's own words name neither place nor cause, so there is nothing to keep of them.
         raise SPANS.refusal(where="request", what="the body is not a trace request in protobuf") from None
-    decoder = _Decoder(projection, limits)
+    decoder = _ProtobufTracesDecoder(projection, limits)
     for position, block in enumerate(request.resource_spans):
         decoder.block(block, position)
     return decoder.result()
 
 
-class _Decoder:
+class _ProtobufTracesDecoder:
     """Decodes the blocks of one request."""
 
     def __init__(self, projection: Projection, limits: Limits) -> None:
@@ -86,7 +86,7 @@ class _Decoder:
             where = f"resource_spans[{position}], near span {len(self._spans) + self._faults.total} of the request"
             raise SPANS.refusal(where=where, what="a span, or a resource, scope, attribute, event or status, is not protobuf") from None
 
-    def _spans_of(self, spans: Sequence[SpanMessage], origin: Origin) -> None:
+    def _spans_of(self, spans: Sequence[SpanMessage], origin: SpanOrigin) -> None:
         read, append = self._reader.read, self._spans.append
         for span in spans:
             found = read(span, origin)

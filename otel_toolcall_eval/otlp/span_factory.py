@@ -27,7 +27,7 @@ _SIZE_BYTES: Final = getsizeof(1 << 29)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class SpanOrigin:
     """What the spans of one block share.
 
     Attributes:
@@ -40,7 +40,7 @@ class Origin:
     share_bytes: int
 
 
-class Kept:
+class KeptAttributes:
     """What is kept of a span's attributes.
 
     Attributes:
@@ -71,9 +71,9 @@ def value_bytes(value: Value) -> int:
     return 0 if value is None or isinstance(value, bool) else getsizeof(value)
 
 
-def kept_of(attributes: dict[str, Value], too_deep: int) -> Kept:
+def kept_of(attributes: dict[str, Value], too_deep: int) -> KeptAttributes:
     """Return attributes, all of whose values are made for them alone, as what is kept of them."""
-    kept = Kept()
+    kept = KeptAttributes()
     kept.attributes, kept.too_deep = attributes, too_deep
     kept.size_bytes = sum([len(key) + value_bytes(value) for key, value in attributes.items()])
     return kept
@@ -89,7 +89,7 @@ def event_bytes(event: SpanEvent) -> int:
     return getsizeof(event) + getsizeof(event.name) + _NANOSECONDS_BYTES + attributes_bytes(event.attributes)
 
 
-def origin_of(resource: Resource, scope: Scope, *, spans: int, charged: bool = True) -> Origin:
+def origin_of(resource: Resource, scope: Scope, *, spans: int, charged: bool = True) -> SpanOrigin:
     """Return the origin of one block.
 
     Args:
@@ -99,13 +99,13 @@ def origin_of(resource: Resource, scope: Scope, *, spans: int, charged: bool = T
         charged: False if an earlier request has accounted for the resource already; senders repeat theirs with each request.
     """
     if not charged:
-        return Origin(resource=resource, scope=scope, share_bytes=0)
+        return SpanOrigin(resource=resource, scope=scope, share_bytes=0)
     resource_bytes = getsizeof(resource) + attributes_bytes(resource.attributes)
     scope_bytes = getsizeof(scope) + getsizeof(scope.name) + getsizeof(scope.version)
-    return Origin(resource=resource, scope=scope, share_bytes=-(-(resource_bytes + scope_bytes) // spans))
+    return SpanOrigin(resource=resource, scope=scope, share_bytes=-(-(resource_bytes + scope_bytes) // spans))
 
 
-def span_bytes(name: str, status_message: str, kept: Kept, events: tuple[SpanEvent, ...], origin: Origin) -> int:
+def span_bytes(name: str, status_message: str, kept: KeptAttributes, events: tuple[SpanEvent, ...], origin: SpanOrigin) -> int:
     """Return what a span takes in memory, by estimate.
 
     The estimate holds the objects that live as long as the span: IDs, times, texts, kept attributes and events, its share of the

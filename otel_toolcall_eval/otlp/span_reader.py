@@ -9,7 +9,7 @@ from otel_toolcall_eval.otlp.any_value import text_of
 from otel_toolcall_eval.otlp.attribute_reader import read_all
 from otel_toolcall_eval.otlp.decoded import SpanFault, fault_of, usable_parent
 from otel_toolcall_eval.otlp.schema import parse_event, parse_status
-from otel_toolcall_eval.otlp.span_factory import NO_ATTRIBUTES, SPAN_ID_SIZE, TRACE_ID_SIZE, Kept, span_bytes
+from otel_toolcall_eval.otlp.span_factory import NO_ATTRIBUTES, SPAN_ID_SIZE, TRACE_ID_SIZE, KeptAttributes, span_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.otlp.attribute_reader import AttributeReader
     from otel_toolcall_eval.otlp.limits import MemberBudget
     from otel_toolcall_eval.otlp.schema import SpanMessage
-    from otel_toolcall_eval.otlp.span_factory import Origin
+    from otel_toolcall_eval.otlp.span_factory import SpanOrigin
 
 _Status = tuple[StatusCode, str]
 # Nearly every span has one of these; number 3 is the code.
@@ -38,7 +38,7 @@ class SpanReader:
         self._trace_id = b""  # of the span before, as its parent's: those of one trace stand together
         self._parent_id = b""
 
-    def read(self, message: SpanMessage, origin: Origin) -> Span | SpanFault:
+    def read(self, message: SpanMessage, origin: SpanOrigin) -> Span | SpanFault:
         """Return the span, or why it can't be used.
 
         Raises MalformedError or protobuf's DecodeError for bytes that are no span, and TooLargeError where the budget is spent.
@@ -75,7 +75,7 @@ class SpanReader:
             size_bytes=span_bytes(name, status[1], kept, events, origin),
         )
 
-    def _share_ids(self, trace_id: bytes, parent_id: bytes, kept: Kept) -> None:
+    def _share_ids(self, trace_id: bytes, parent_id: bytes, kept: KeptAttributes) -> None:
         """Let a span have the IDs of the span before it where they are equal, which then take no memory of its own."""
         if trace_id == self._trace_id:
             kept.size_bytes -= TRACE_ID_SIZE

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.engine.work_items import PendingResponse
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
-    from otel_toolcall_eval.receivers.sink import Forward, LogSink, OverloadRecorder, ProjectionSource, Reservation, SpanSink
+    from otel_toolcall_eval.receivers.sink import LogSink, OverloadRecorder, ProjectionSource, RequestForwarder, Reservation, SpanSink
 
 _DECODERS = {Encoding.PROTOBUF: otlp_protobuf.decode_traces, Encoding.JSON: otlp_json.decode_traces}
 _LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_logs_json.decode_logs}
@@ -37,7 +37,7 @@ class OtlpIntake:
         sink: SpanSink,
         projection: ProjectionSource,
         logs: LogSink | None = None,
-        forward: Forward | None = None,
+        forward: RequestForwarder | None = None,
         shedder: OverloadRecorder | None = None,
     ) -> None:
         """Say where things go.

@@ -64,7 +64,7 @@ class Reservation(Protocol):
         ...
 
 
-class Forward(Protocol):
+class RequestForwarder(Protocol):
     """Passes requests on. Called from any thread, several at a time."""
 
     def reserve(self, body: bytes, encoding: Encoding, signal: Signal) -> Reservation:

@@ -99,7 +99,7 @@ def check(
     return check(model, _without(raw, report.ignored), place, diagnostics, context=context)
 
 
-class _Found(NamedTuple):
+class _FoundValue(NamedTuple):
     """What stands at pydantic's path: the path with the keys that the user wrote, the value there, and the nearest model around it."""
 
     path: tuple[Step, ...]
@@ -133,7 +133,7 @@ class _Report:
         self.fatal = True
         self._diagnostics.problem(self._place.at(*path), what, fix)
 
-    def _unknown_key(self, key: str, found: _Found) -> None:
+    def _unknown_key(self, key: str, found: _FoundValue) -> None:
         here = (*found.path, key)
         if key in found.model.model_fields:  # to pydantic, the second spelling of a key is an unknown one
             self._diagnostics.warn(self._place.at(*here), f"{quoted(to_camel(key))} is given too, and wins", "remove one of them")
@@ -149,7 +149,7 @@ class _Report:
             return
         self._problem(here, f"unknown key {quoted(key)}", use_one_of(key, names))
 
-    def _missing_key(self, name: str, found: _Found) -> None:
+    def _missing_key(self, name: str, found: _FoundValue) -> None:
         keys = found.value if isinstance(found.value, dict) else ()
         unknown = [key for key in keys if isinstance(key, str) and key not in spellings(found.model)]
         for key in unknown:
@@ -165,7 +165,7 @@ class _Report:
         camel = "_" not in key and (key != key.lower() or self._place.spelling is Spelling.CAMEL)
         return {to_camel(name) if camel else name: name for name in model.model_fields}
 
-    def _find(self, location: Sequence[Step]) -> _Found:
+    def _find(self, location: Sequence[Step]) -> _FoundValue:
         path: tuple[Step, ...] = ()
         value, model = self._raw, self._model
         for step in location:
@@ -179,10 +179,10 @@ class _Report:
                 model = next(models_in(model.model_fields[step].annotation), model)
             path = (*path, written)
             value = value.get(written) if isinstance(value, dict) else value[written] if isinstance(written, int) else None
-        return _Found(path, value, model)
+        return _FoundValue(path, value, model)
 
 
-def _lacks(found: _Found, name: str) -> bool:
+def _lacks(found: _FoundValue, name: str) -> bool:
     """Tell whether a key is due that is absent."""
     return (
         found.model.model_fields[name].is_required()

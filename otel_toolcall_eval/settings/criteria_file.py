@@ -22,7 +22,7 @@ from otel_toolcall_eval.settings.criteria_check import versioned
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, did_you_mean, quoted
 from otel_toolcall_eval.settings.document import SUFFIXES, read_document
 from otel_toolcall_eval.settings.eval_set_file import EvalSetReader, LocatedSet
-from otel_toolcall_eval.settings.evaluator_file import Scope, Strictness
+from otel_toolcall_eval.settings.evaluator_file import EvaluatorScope, Strictness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -200,11 +200,11 @@ class _Loading:
     def __init__(self, diagnostics: Diagnostics) -> None:
         self._diagnostics = diagnostics
         self._seen: dict[str, frozenset[str]] = {}
-        self._scopes: list[tuple[Scope, frozenset[str]]] = []
-        self._eval_sets: list[tuple[EvalSetReader, frozenset[str], Scope]] = []
+        self._scopes: list[tuple[EvaluatorScope, frozenset[str]]] = []
+        self._eval_sets: list[tuple[EvalSetReader, frozenset[str], EvaluatorScope]] = []
 
     def read(self, source: CriteriaSource) -> None:
-        scope = Scope()
+        scope = EvaluatorScope()
         self._scopes.append((scope, source.services))
         for path in files_of(source, self._diagnostics):
             if self._is_new(path, source):
@@ -224,7 +224,7 @@ class _Loading:
         self._seen[true] = source.services
         return True
 
-    def _read_file(self, document: SettingsDocument, source: CriteriaSource, scope: Scope, *, direct: bool) -> None:
+    def _read_file(self, document: SettingsDocument, source: CriteriaSource, scope: EvaluatorScope, *, direct: bool) -> None:
         strictness = strictness_of(document)
         match kind_of_file(document.value):
             case FileKind.EVALUATOR:
@@ -280,7 +280,7 @@ class _Loading:
             yield [alias for alias in item.criteria_set.aliases if uses[alias] == 1]
 
 
-def _defaults(scope: Scope, services: frozenset[str], taken: AbstractSet[str]) -> Iterator[LocatedSet]:
+def _defaults(scope: EvaluatorScope, services: frozenset[str], taken: AbstractSet[str]) -> Iterator[LocatedSet]:
     """Yield the default criteria of evaluators as criteria sets. Source: DESIGN, section 4, rule 4.
 
     Such a set is named after its evaluator, unless an item has that name already: traces mean the item then.

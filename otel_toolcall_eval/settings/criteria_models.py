@@ -261,7 +261,7 @@ class EvaluatorType:
     config: type[EvaluatorConfig]
 
 
-class Foreign(Enum):
+class ForeignEvaluator(Enum):
     """Marks what belongs to the sample's family and is not run here."""
 
     FOREIGN = "foreign"
@@ -312,16 +312,16 @@ def ids_of(kind: EvaluatorType) -> tuple[str, str]:
     return kind.evaluator_id, _PREFIX + kind.evaluator_id
 
 
-def type_of(evaluator_type_id: str) -> EvaluatorType | Foreign | None:
+def type_of(evaluator_type_id: str) -> EvaluatorType | ForeignEvaluator | None:
     """Return what an ``evaluatorTypeId`` stands for; None if nobody knows it."""
     bare = evaluator_type_id.removeprefix(_PREFIX)
     if bare in BY_ID:
         return BY_ID[bare]
-    return Foreign.FOREIGN if FOREIGN_PATTERN.fullmatch(evaluator_type_id) else None
+    return ForeignEvaluator.FOREIGN if FOREIGN_PATTERN.fullmatch(evaluator_type_id) else None
 
 
-def referred(name: str) -> EvaluatorType | Foreign | None:
+def referred(name: str) -> EvaluatorType | ForeignEvaluator | None:
     """Return what an eval set means by a name that no evaluator of the load has; None if nobody knows it."""
     if name in BY_REFERENCE:
         return BY_REFERENCE[name]
-    return Foreign.FOREIGN if name in _FOREIGN_NAMES or type_of(name) is Foreign.FOREIGN else None
+    return ForeignEvaluator.FOREIGN if name in _FOREIGN_NAMES or type_of(name) is ForeignEvaluator.FOREIGN else None

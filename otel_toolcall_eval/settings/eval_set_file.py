@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.settings.config_model import check, member, place_of
 from otel_toolcall_eval.settings.criteria_check import ConfiguredEvaluator, criteria_of
-from otel_toolcall_eval.settings.criteria_models import TYPES, EvalItemModel, EvalSetModel, Foreign, MatchModel
+from otel_toolcall_eval.settings.criteria_models import TYPES, EvalItemModel, EvalSetModel, ForeignEvaluator, MatchModel
 from otel_toolcall_eval.settings.diagnostics import SourceLocation, did_you_mean, quoted, use_one_of
-from otel_toolcall_eval.settings.evaluator_file import Scope, find, key_of
+from otel_toolcall_eval.settings.evaluator_file import EvaluatorScope, find, key_of
 from otel_toolcall_eval.settings.types import kind_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class EvalSetReader:
 
     def __init__(self, document: SettingsDocument, diagnostics: Diagnostics, *, services: frozenset[str], strictness: Strictness) -> None:
         """Read the inline evaluators; the items wait until the evaluators of all files are known."""
-        self.inline = Scope()
+        self.inline = EvaluatorScope()
         self._document = document
         self._diagnostics = diagnostics
         self._services = services
@@ -65,7 +65,7 @@ class EvalSetReader:
             self.inline.add(raw, place, diagnostics, strictness=strictness)
         self.inline.settle_names(diagnostics)
 
-    def read(self, scopes: Sequence[Scope]) -> list[LocatedSet]:
+    def read(self, scopes: Sequence[EvaluatorScope]) -> list[LocatedSet]:
         """Return the criteria sets of the items.
 
         Args:
@@ -90,14 +90,14 @@ class EvalSetReader:
             shown = identifier if isinstance(identifier, str) and identifier else f"{key}[{index}]"
             yield at.at(index).shown_as(shown), raw
 
-    def _find(self, identifier: str, place: SourceLocation, scopes: Sequence[Scope]) -> Known | None:
+    def _find(self, identifier: str, place: SourceLocation, scopes: Sequence[EvaluatorScope]) -> Known | None:
         found = find(identifier, scopes, _unconfigured())
         if found is None:
             known = {*(key for scope in scopes for key in scope.keys), *(kind.class_name for kind in TYPES)}
             self._diagnostics.problem(place, f"no evaluator has the ID {quoted(identifier)}", use_one_of(identifier, known))
         return found
 
-    def _item(self, raw: object, place: SourceLocation, scopes: Sequence[Scope]) -> LocatedSet | None:
+    def _item(self, raw: object, place: SourceLocation, scopes: Sequence[EvaluatorScope]) -> LocatedSet | None:
         model = check(EvalItemModel, raw, place, self._diagnostics, tolerant=not self._strictness.structure)
         selector = selector_of(
             member(raw, "match"),
@@ -122,14 +122,14 @@ class EvalSetReader:
         )
         return LocatedSet(criteria_set=built, place=place)
 
-    def _checks(self, raw: object, place: SourceLocation, scopes: Sequence[Scope], threshold: float | None) -> tuple[Check, ...]:
+    def _checks(self, raw: object, place: SourceLocation, scopes: Sequence[EvaluatorScope], threshold: float | None) -> tuple[Check, ...]:
         criterias = member(raw, "evaluation_criterias")
         at = place_of(raw, "evaluation_criterias", place)
         chosen: list[tuple[str, ConfiguredEvaluator, Criteria]] = []
         for key, raw_criteria in criterias.items() if isinstance(criterias, dict) else ():
             evaluator = self._find(key, at.at(key), scopes)
             if not isinstance(evaluator, ConfiguredEvaluator):
-                if evaluator is Foreign.FOREIGN:
+                if evaluator is ForeignEvaluator.FOREIGN:
                     self._diagnostics.warn(at.at(key), f"the evaluator {quoted(key)} is not run here", "nothing to do for the others")
                 continue
             criteria = self._criteria(evaluator, raw_criteria, at.at(key))

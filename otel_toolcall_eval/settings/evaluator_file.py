@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from otel_toolcall_eval.settings.config_model import check, member, place_of
 from otel_toolcall_eval.settings.criteria_check import ConfiguredEvaluator, configure
-from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorModel, EvaluatorType, Foreign, referred, type_of
+from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorModel, EvaluatorType, ForeignEvaluator, referred, type_of
 from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation
 
-Known: TypeAlias = "ConfiguredEvaluator | Foreign"
+Known: TypeAlias = "ConfiguredEvaluator | ForeignEvaluator"
 
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -41,7 +41,7 @@ class Strictness:
     content: bool
 
 
-class Scope:
+class EvaluatorScope:
     """The evaluators that are known in one place: of one path, or inline in one file."""
 
     def __init__(self) -> None:
@@ -57,10 +57,10 @@ class Scope:
         if kind is None and isinstance(type_id, str) and type_id:
             at = place_of(raw, "evaluator_type_id", place)
             diagnostics.problem(at, f"{quoted(type_id)} is not an evaluator that we know", use_one_of(type_id, BY_ID))
-        if kind is Foreign.FOREIGN:
+        if kind is ForeignEvaluator.FOREIGN:
             diagnostics.warn(place, f"an evaluator of type {quoted(str(type_id))} is not run here", "use the sample's own tools for it")
         key = identifier if isinstance(identifier, str) else ""
-        found: Known = Foreign.FOREIGN  # what is unusable is passed over as well; it has been reported
+        found: Known = ForeignEvaluator.FOREIGN  # what is unusable is passed over as well; it has been reported
         if isinstance(kind, EvaluatorType):
             config_place = place_of(raw, "evaluator_config", place)
             name = None if model is None else model.name
@@ -98,7 +98,7 @@ class Scope:
         return None if found is None else found[0]
 
 
-def find(identifier: str, scopes: Iterable[Scope], defaults: Mapping[str, ConfiguredEvaluator]) -> Known | None:
+def find(identifier: str, scopes: Iterable[EvaluatorScope], defaults: Mapping[str, ConfiguredEvaluator]) -> Known | None:
     """Return what an eval set means by an ID: the nearest evaluator that has it, else one of the four as it comes."""
     for scope in scopes:
         found = scope.get(identifier)

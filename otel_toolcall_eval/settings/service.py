@@ -188,7 +188,7 @@ class JournalSync(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Journal:
+class JournalSettings:
     """Where what was taken in and decided survives the process; the sidecar's alone.
 
     Attributes:
@@ -268,7 +268,7 @@ class Settings:
     root_budget_ns: int = 50_000_000
     buffer: BufferLimits
     intake: Intake = field(default_factory=Intake)
-    journal: Journal = field(default_factory=Journal)
+    journal: JournalSettings = field(default_factory=JournalSettings)
     export: Export = field(default_factory=Export)
     forward: Forward = field(default_factory=Forward)
     status: Status = field(default_factory=Status)

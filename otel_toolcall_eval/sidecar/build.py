@@ -24,11 +24,11 @@ from otel_toolcall_eval.receivers.http.pages import health_page, json_page, metr
 from otel_toolcall_eval.receivers.intake import OtlpIntake
 from otel_toolcall_eval.settings.build_pipeline import build_pipeline, own_version
 from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.sidecar.admin.status.condensing import Telling
+from otel_toolcall_eval.sidecar.admin.status.condensing import ReportDetail
 from otel_toolcall_eval.sidecar.admin.status.history import History
-from otel_toolcall_eval.sidecar.admin.status.recent import Recent
+from otel_toolcall_eval.sidecar.admin.status.recent import RecentReports
 from otel_toolcall_eval.sidecar.admin.status.site import StatusSite
-from otel_toolcall_eval.sidecar.admin.status.store import Store
+from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore
 from otel_toolcall_eval.sidecar.build_forwarding import build_client, build_forwarder
 from otel_toolcall_eval.sidecar.build_receivers import build_receivers
 from otel_toolcall_eval.sidecar.build_telemetry import build_telemetry
@@ -171,7 +171,7 @@ def _journal(settings: Settings, emitters: Sequence[Emitter]) -> SqliteJournal |
     )
 
 
-def _recent(settings: Settings) -> Recent | None:
+def _recent(settings: Settings) -> RecentReports | None:
     """Return what remembers reports; None if nobody wants it.
 
     Raises:
@@ -180,12 +180,12 @@ def _recent(settings: Settings) -> Recent | None:
     status = settings.status
     if not status.enabled:
         return None
-    store = Store(status.path, traces=status.traces, limit_bytes=status.limit_bytes, max_age_ns=status.max_age_ns)
+    store = HistoryStore(status.path, traces=status.traces, limit_bytes=status.limit_bytes, max_age_ns=status.max_age_ns)
     explain = explain_of(settings)
-    return Recent(store, tell=Telling(explain=partial(explanation, explain=explain), redact=explain.redactor.in_text))
+    return RecentReports(store, tell=ReportDetail(explain=partial(explanation, explain=explain), redact=explain.redactor.in_text))
 
 
-def _site(recent: Recent, worker: Worker) -> StatusSite:
+def _site(recent: RecentReports, worker: Worker) -> StatusSite:
     return StatusSite(recent=recent, history=History(recent.store), sidecar=_Running(worker=worker), version=own_version())
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.engine.worker import Worker
     from otel_toolcall_eval.model.errors import Problem
-    from otel_toolcall_eval.receivers.http.pages import PageSource, Site
+    from otel_toolcall_eval.receivers.http.pages import PageSource, StatusPages
     from otel_toolcall_eval.receivers.intake import OtlpIntake
     from otel_toolcall_eval.settings.service import Listen, Listener, Settings, TlsFiles, TokenFile
 
@@ -97,7 +97,7 @@ class Receivers:
 
 
 def build_receivers(
-    settings: Settings, *, worker: Worker, intake: OtlpIntake, pages: Mapping[str, PageSource], site: Site | None = None
+    settings: Settings, *, worker: Worker, intake: OtlpIntake, pages: Mapping[str, PageSource], site: StatusPages | None = None
 ) -> Receivers:
     """Build all that listens; nothing does yet.
 

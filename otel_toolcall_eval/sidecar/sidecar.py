@@ -47,8 +47,8 @@ _LATER = ("jinja2", "prometheus_client")
 Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
-class Bell:
-    """Wakes the main thread. ``ring`` is for signal handlers, too.
+class SignalWakeup:
+    """Wakes the main thread. ``notify`` is for signal handlers, too.
 
     They run in the midst of whatever the main thread does, so they may take no lock that it could hold: one that sets an Event while the
     main thread waits for that, or clears it, waits for ever now and then. A ``SimpleQueue`` is made for this.
@@ -58,7 +58,7 @@ class Bell:
         """Be silent."""
         self._rings: SimpleQueue[None] = SimpleQueue()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake who waits, or the next to do so."""
         self._rings.put(None)
 
@@ -74,7 +74,7 @@ class Bell:
 class _Signals:
     """What signal handlers leave for the main thread; they do nothing else."""
 
-    bell: Bell = field(default_factory=Bell)
+    bell: SignalWakeup = field(default_factory=SignalWakeup)
     stop: bool = False
     reload: bool = False
 
@@ -228,11 +228,11 @@ class Sidecar:
         if self._signals.stop:
             os._exit(1)  # asked twice: whoever asks knows that something may be lost
         self._signals.stop = True
-        self._signals.bell.ring()
+        self._signals.bell.notify()
 
     def _on_reload(self, _number: int, _frame: FrameType | None) -> None:
         self._signals.reload = True
-        self._signals.bell.ring()
+        self._signals.bell.notify()
 
     def _problems(self) -> Sequence[str]:
         if self._draining:

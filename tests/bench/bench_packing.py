@@ -12,7 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.engine.buffer.compressing import CompressorPool, ZlibPacker
-from otel_toolcall_eval.engine.buffer.packing import PackedSpans, SpanWriter
+from otel_toolcall_eval.engine.buffer.packing import PackedSpans, StoredSpanWriter
 from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
@@ -48,7 +48,7 @@ def packed(traces: Sequence[Trace], make: Callable[[memoryview | None], Compress
 
 def marshalled(traces: Sequence[Trace]) -> list[bytes]:
     """Write them as the journal does, uncompressed."""
-    writer = SpanWriter()
+    writer = StoredSpanWriter()
     return [writer.write(spans.values()) for spans in traces]
 
 

@@ -14,8 +14,8 @@ from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_crite
 from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar.admin.status import recent as recent_module
-from otel_toolcall_eval.sidecar.admin.status.recent import PASSING_WAITING, Recent
-from otel_toolcall_eval.sidecar.admin.status.store import Store
+from otel_toolcall_eval.sidecar.admin.status.recent import PASSING_WAITING, RecentReports
+from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore
 from tests.sidecar.status.rows import TELL
 from tests.status_traffic import CRITERIA, Call, trace
 
@@ -48,7 +48,7 @@ def test_cost_of_a_trace(tmp_path: Path, kept: str, capsys: pytest.CaptureFixtur
     monkeypatch.setattr(recent_module, "BATCH_SECONDS", 3600.0)  # rows are made where they are measured
     reports, judging = judged(tmp_path)
     path = None if kept == "memory" else tmp_path / "status.db"
-    recent = Recent(Store(path, traces=1000, limit_bytes=16 << 20, max_age_ns=10**18), tell=TELL)
+    recent = RecentReports(HistoryStore(path, traces=1000, limit_bytes=16 << 20, max_age_ns=10**18), tell=TELL)
     noting = rows = 0.0
     for begin in range(0, TRACES, PASSING_WAITING):
         began = time.thread_time()

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
 from tests.e2e.jaeger import tracing
-from tests.e2e.judged import Judged
+from tests.e2e.judged import TestVerdict
 from tests.e2e.ports import held_ports
 from tests.e2e.senders import PYTHON, sending
 from tests.sidecar_process import get, running_sidecar
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tests.e2e.jaeger import Shown
+    from tests.e2e.jaeger import DisplayedReport
     from tests.e2e.traffic import Recorded
 
 pytestmark = pytest.mark.e2e
@@ -28,7 +28,7 @@ RESULT = "gen_ai.evaluation.result"
 LABEL = "gen_ai.evaluation.score.label"
 
 
-def _verdicts(span: Shown) -> set[tuple[str, str]]:
+def _verdicts(span: DisplayedReport) -> set[tuple[str, str]]:
     return {(values["gen_ai.evaluation.name"], values[LABEL]) for name, values in span.events if name == RESULT}
 
 
@@ -40,7 +40,7 @@ def _exemplars(page: str) -> Sequence[str]:
 
 @pytest.mark.parametrize("on_root", [False, True], ids=["on-a-span-of-ours", "on-the-root"])
 def test_verdicts_stand_in_the_judged_trace(recorded: Recorded, tmp_path: Path, *, on_root: bool) -> None:
-    judged = Judged()
+    judged = TestVerdict()
     with (
         tracing(tmp_path) as jaeger,
         held_ports(2) as (grpc, http),

@@ -66,13 +66,13 @@ def test_due_trace_reaches_the_emitters(worker: Worker, clock: ManualClock, emit
 def test_deadline_wakes_the_worker_by_itself(emitter: ListEmitter) -> None:
     seen = threading.Event()
 
-    class Telling(ListEmitter):
+    class ReportDetail(ListEmitter):
         def emit(self, report: TraceReport) -> None:
             super().emit(report)
             seen.set()
 
     quick = CompletionPolicy(wait_after_root_ns=SECOND_NS // 50)
-    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, policy=quick), [emitter, Telling()])
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, policy=quick), [emitter, ReportDetail()])
     worker.start()
     worker.offer(decoded([span(1)]), transport="test")
     assert seen.wait(PATIENCE_SECONDS)
@@ -88,7 +88,7 @@ def test_requests_are_taken_in_between_while_many_traces_are_due(clock: ManualCl
             taken.append(span.name)
             return super().is_relevant(span)
 
-    class Telling(ListEmitter):
+    class ReportDetail(ListEmitter):
         def emit(self, report: TraceReport) -> None:
             super().emit(report)
             if len(self.reports) == 1:
@@ -96,7 +96,7 @@ def test_requests_are_taken_in_between_while_many_traces_are_due(clock: ManualCl
             if taken[-1] == "waiting":
                 offered.set()
 
-    emitter = Telling()
+    emitter = ReportDetail()
     judging = Worker(Pipeline(reader=Reader(), evaluators={}), [emitter], clock=clock)
     judging.start()
     many = 5 * TRACES_AT_A_TIME

@@ -22,8 +22,8 @@ from otel_toolcall_eval.exporters.metrics.collection import Collection
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import IncompletenessReason
-from otel_toolcall_eval.sidecar.admin.status.condensing import Telling
-from otel_toolcall_eval.sidecar.admin.status.recent import Recent
+from otel_toolcall_eval.sidecar.admin.status.condensing import ReportDetail
+from otel_toolcall_eval.sidecar.admin.status.recent import RecentReports
 from tests.exporters.reports import CANARY, BrokenJustification, evaluated_span, inconclusive, report, score, verdict
 from tests.fakes import PlainReader
 from tests.patience import PATIENCE_SECONDS
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.engine.emitter import Emitter
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.sidecar.admin.status.condensing import ReportRow, VerdictRow
-    from otel_toolcall_eval.sidecar.admin.status.store import Store
+    from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore
 
 REPORTS = (
     report(verdict()),
@@ -138,7 +138,7 @@ def _batched() -> tuple[Emitter, Callable[[], str]]:
 
 def _recent() -> tuple[Emitter, Callable[[], str]]:
     table = Table()
-    return Recent(cast("Store", table), tell=Telling(explain=explanation)), lambda: str(table.verdicts)
+    return RecentReports(cast("HistoryStore", table), tell=ReportDetail(explain=explanation)), lambda: str(table.verdicts)
 
 
 def _new() -> tuple[Emitter, Callable[[], str]]:

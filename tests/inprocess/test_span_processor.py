@@ -23,7 +23,7 @@ from otel_toolcall_eval.engine.work_items import BindRequest, SpanRequest
 from otel_toolcall_eval.inprocess import open_spans, span_processor
 from otel_toolcall_eval.inprocess.news_reader import TRANSPORT
 from otel_toolcall_eval.inprocess.open_spans import OpenSpans
-from otel_toolcall_eval.inprocess.root_keeper import RootKeeper
+from otel_toolcall_eval.inprocess.root_keeper import PendingRoots
 from otel_toolcall_eval.inprocess.sdk_spans import MAX_SHARED, SpanConverter
 from otel_toolcall_eval.inprocess.span_processor import LOOK_SECONDS, SpanSource
 from otel_toolcall_eval.inprocess.watching import WatchedTraces
@@ -119,7 +119,7 @@ def source(sink: ListSink) -> SpanSource:
     return source_for(sink)
 
 
-def source_for(sink: ListSink, roots: RootKeeper | None = None) -> SpanSource:
+def source_for(sink: ListSink, roots: PendingRoots | None = None) -> SpanSource:
     sink.source = SpanSource(
         sink,
         projection=lambda: PROJECTION,
@@ -221,7 +221,7 @@ def test_own_spans_are_passed_over(sink: ListSink, provider: TracerProvider) -> 
 def test_more_news_than_may_wait_is_dropped_and_counted_and_its_trace_is_never_called_complete(
     sink: ListSink, source: SpanSource, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_processor, "MAX_NEWS", span_processor.LOOK_AT + 2)
+    monkeypatch.setattr(span_processor, "MAX_QUEUED_EVENTS", span_processor.LOOK_AT + 2)
     with tracer.start_as_current_span("root"):
         for _ in range(span_processor.LOOK_AT):
             tracer.start_span("child").end()
@@ -236,7 +236,7 @@ def test_more_news_than_may_wait_is_dropped_and_counted_and_its_trace_is_never_c
 def test_root_that_is_dropped_while_it_is_ending_is_counted_too(
     sink: ListSink, source: SpanSource, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_processor, "MAX_NEWS", span_processor.LOOK_AT)
+    monkeypatch.setattr(span_processor, "MAX_QUEUED_EVENTS", span_processor.LOOK_AT)
     roots = [cast("SdkSpan", tracer.start_span("root")) for _ in range(span_processor.LOOK_AT)]
     assert source.keep_ending(roots[0]) is False
     assert (source.dropped, sink.refused) == (1, ["overloaded"])
@@ -252,7 +252,7 @@ def test_root_that_is_dropped_while_it_is_ending_is_counted_too(
 def test_hook_may_note_a_loss_while_the_judging_thread_takes_the_others(
     sink: ListSink, source: SpanSource, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_processor, "MAX_NEWS", span_processor.LOOK_AT)
+    monkeypatch.setattr(span_processor, "MAX_QUEUED_EVENTS", span_processor.LOOK_AT)
     roots = [tracer.start_span("root") for _ in range(span_processor.LOOK_AT)]
     for root in roots[:2]:
         root.end()
@@ -349,7 +349,7 @@ def test_spans_after_shutdown_are_dropped_and_shutdown_happens_once(sink: ListSi
 def test_bindings_take_no_memory_after_shutdown_and_only_so_much_before(
     sink: ListSink, source: SpanSource, tracer: Tracer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(span_processor, "MAX_NEWS", 5)
+    monkeypatch.setattr(span_processor, "MAX_QUEUED_EVENTS", 5)
     for number in range(7):
         source.bind(number.to_bytes(16, "big"), BoundCriteria(names=("a",)))
     assert (len(sink.bound), source.dropped, sink.refused) == (5, 2, ["overloaded"] * 2)
@@ -474,7 +474,7 @@ def test_scopes_and_resources_that_are_made_up_as_it_goes_are_not_kept() -> None
 def test_held_root_of_which_the_judging_thread_has_the_start_alone_stays_held(sink: ListSink) -> None:
     # a turn begins between start and end of a root: when it is over, nothing of the trace is open, but the end has not been looked at
     passed_on: list[ReadableSpan] = []
-    keeper = RootKeeper(
+    keeper = PendingRoots(
         passed_on.append,
         lambda span, _: span,
         is_open=lambda _: False,

@@ -341,16 +341,16 @@ def test_flush_while_verdicts_go_out_leaves_them_on_the_root_or_on_a_span_of_our
     make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = make()
-    keeper, let_go = agent.processor._keeper, root_keeper.RootKeeper._let_go  # noqa: SLF001 - threads would meet there too seldom
+    keeper, let_go = agent.processor._keeper, root_keeper.PendingRoots._let_go  # noqa: SLF001 - threads would meet there too seldom
     assert keeper is not None
 
-    def overtaken(self: root_keeper.RootKeeper, key: tuple[int, int], said: root_keeper.Said | None) -> bool:
+    def overtaken(self: root_keeper.PendingRoots, key: tuple[int, int], said: root_keeper.Said | None) -> bool:
         if said is not None:
             monkeypatch.undo()
             keeper.flush()
         return let_go(self, key, said)
 
-    monkeypatch.setattr(root_keeper.RootKeeper, "_let_go", overtaken)
+    monkeypatch.setattr(root_keeper.PendingRoots, "_let_go", overtaken)
     with expect_tool_calls(ONE_SEARCH):
         agent.tracer.start_span("root").end()
     found = [(span.name, own_events(span)) for span in agent.following.wait_for(2)]
@@ -385,7 +385,7 @@ def test_too_many_roots_are_not_held(make: Callable[..., Agent], monkeypatch: py
     ]
 
 
-class Growing(dict[tuple[int, int], root_keeper.HeldRoot]):
+class Growing(dict[tuple[int, int], root_keeper.PendingRoot]):
     """A table of held roots in which another thread puts one once somebody has begun to go through it; threads meet there too seldom."""
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
@@ -393,7 +393,7 @@ class Growing(dict[tuple[int, int], root_keeper.HeldRoot]):
             yield key
             self[0, len(self)] = self[key]
 
-    def items(self) -> Iterator[tuple[tuple[int, int], root_keeper.HeldRoot]]:  # type: ignore[override]  # as much of it as is used
+    def items(self) -> Iterator[tuple[tuple[int, int], root_keeper.PendingRoot]]:  # type: ignore[override]  # as much of it as is used
         return ((key, self[key]) for key in self)
 
 
@@ -401,7 +401,7 @@ class Growing(dict[tuple[int, int], root_keeper.HeldRoot]):
 def test_roots_can_be_held_while_others_are_let_go(act: str) -> None:
     tracer = TracerProvider(shutdown_on_exit=False).get_tracer("agent")
     passed_on: list[str] = []
-    keeper = root_keeper.RootKeeper(
+    keeper = root_keeper.PendingRoots(
         lambda span: passed_on.append(span.name),
         lambda span, _: span,
         is_open=lambda _: False,
@@ -411,7 +411,7 @@ def test_roots_can_be_held_while_others_are_let_go(act: str) -> None:
     )
     spans = [cast("SdkSpan", tracer.start_span(name)) for name in ("a", "b", "new")]
     for number, span in enumerate(spans[:2], start=1):
-        held = root_keeper.HeldRoot(span, 0.0)
+        held = root_keeper.PendingRoot(span, 0.0)
         held.taken = True
         keeper._held = Growing(keeper._held | {(number, number): held})  # noqa: SLF001
     actions: dict[str, Callable[[], object]] = {

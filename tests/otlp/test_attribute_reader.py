@@ -15,13 +15,13 @@ from tests.otlp.otlp_requests import attribute, nested, nested_bytes, varint
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Value
-    from otel_toolcall_eval.otlp.span_factory import Kept
+    from otel_toolcall_eval.otlp.span_factory import KeptAttributes
 
 BUDGET = MemberBudget(DEFAULT_LIMITS)
 TOO_DEEP = b"\x0a\x02id\x12" + varint(len(nested_bytes(101))) + nested_bytes(101)
 
 
-def seen(kept: Kept) -> tuple[dict[str, Value], int]:
+def seen(kept: KeptAttributes) -> tuple[dict[str, Value], int]:
     return kept.attributes, kept.too_deep
 
 

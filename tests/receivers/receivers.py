@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
-    from otel_toolcall_eval.receivers.http.pages import PageSource, Site
+    from otel_toolcall_eval.receivers.http.pages import PageSource, StatusPages
     from otel_toolcall_eval.receivers.tls import ServerTls
     from otel_toolcall_eval.receivers.tokens import Tokens
 
@@ -104,7 +104,7 @@ def http_receiver(
     *,
     port: int = 0,
     pages: Mapping[str, PageSource] | None = None,
-    site: Site | None = None,
+    site: StatusPages | None = None,
     max_message_bytes: int = 64 << 20,
     max_pending_bytes: int = 256 << 20,
     head_seconds: float = PATIENCE_SECONDS,

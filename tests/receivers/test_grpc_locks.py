@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import pytest
 
 from otel_toolcall_eval.receivers.grpc import calls as grpc_calls
-from otel_toolcall_eval.receivers.grpc.calls import Calls
+from otel_toolcall_eval.receivers.grpc.calls import CallGate
 from tests.patience import PATIENCE_SECONDS, wait_for
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Stalling:
     """A call whose message does not come, and that can be cancelled; notes whether other calls go on meanwhile."""
 
     def __init__(self) -> None:
-        self.calls: Calls | None = None
+        self.calls: CallGate | None = None
         self.cancelled = threading.Event()
         self.others: list[bool] = []
 
@@ -43,7 +43,7 @@ class Stalling:
         self.others.append(not another.is_alive())
 
 
-def wait_in(calls: Calls, call: Stalling, until: Callable[[], bool]) -> None:
+def wait_in(calls: CallGate, call: Stalling, until: Callable[[], bool]) -> None:
     with calls.waiting(cast("grpc.ServicerContext", call)):
         assert until()
 
@@ -62,7 +62,7 @@ def test_other_calls_go_on_while_a_slow_one_is_counted_and_ended(
 ) -> None:
     monkeypatch.setattr(grpc_calls, "_PRESSED_SECONDS", 0)
     slow = Stalling()
-    calls = slow.calls = Calls(
+    calls = slow.calls = CallGate(
         refuse=refuse, refused=slow.refused, transport="grpc", max_pending_bytes=100, most=1, message_seconds=message_seconds
     )
     calls.start()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.receivers.http import crowd as http_crowd
-from otel_toolcall_eval.receivers.http.crowd import Crowd
+from otel_toolcall_eval.receivers.http.crowd import ConnectionPool
 from tests.patience import PATIENCE_SECONDS
 from tests.receivers.hostile.rows import HEALTHY
 from tests.receivers.receivers import Intake, http_receiver, running
@@ -27,9 +27,9 @@ class Client:
         self.was_cut = True
 
 
-def crowd_of(*clients: Client, most: int | None = None) -> Crowd:
+def crowd_of(*clients: Client, most: int | None = None) -> ConnectionPool:
     """Let clients in, one each second."""
-    crowd = Crowd(len(clients) if most is None else most)
+    crowd = ConnectionPool(len(clients) if most is None else most)
     for second, client in enumerate(clients):
         assert crowd.admit(client, now=float(second))
     return crowd

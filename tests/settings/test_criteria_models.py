@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorType, Foreign, ids_of, referred, type_of
+from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorType, ForeignEvaluator, ids_of, referred, type_of
 
 
 @pytest.mark.parametrize("kind", BY_ID.values(), ids=BY_ID)
@@ -26,12 +26,12 @@ def test_each_evaluator_is_known_by_its_ids_and_by_its_class_name(kind: Evaluato
     ],
 )
 def test_other_evaluators_of_the_family_are_known_and_not_ours(name: str) -> None:
-    assert type_of(name) is Foreign.FOREIGN
-    assert referred(name) is Foreign.FOREIGN
+    assert type_of(name) is ForeignEvaluator.FOREIGN
+    assert referred(name) is ForeignEvaluator.FOREIGN
 
 
 def test_other_evaluators_of_the_family_are_known_by_class_name() -> None:
-    assert referred("LLMJudgeTrajectoryEvaluator") is Foreign.FOREIGN
+    assert referred("LLMJudgeTrajectoryEvaluator") is ForeignEvaluator.FOREIGN
 
 
 @pytest.mark.parametrize("name", ["tool-call-cost", "uipath-uipath-tool-call-count", "exact-match-2", "TOOL-CALL-COUNT", ""])

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN, SERVICE_NAME
-from otel_toolcall_eval.sidecar.sidecar import Bell
+from otel_toolcall_eval.sidecar.sidecar import SignalWakeup
 from tests.exporters.sinks import Sink, grpc_sink, plain
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.sidecar_process import RunningSidecar, get, metric_samples, metric_sums, post, running_sidecar, send_json
@@ -340,14 +340,14 @@ def test_ready_sidecar_says_what_it_does_and_what_to_do_next() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that sends signals")
 def test_a_signal_may_come_in_the_midst_of_waiting_for_one() -> None:
-    bell, rung = Bell(), 0
+    bell, rung = SignalWakeup(), 0
 
-    def ring(_number: int, _frame: object) -> None:
+    def notify(_number: int, _frame: object) -> None:
         nonlocal rung
         rung += 1
-        bell.ring()
+        bell.notify()
 
-    before = signal.signal(signal.SIGALRM, ring)
+    before = signal.signal(signal.SIGALRM, notify)
     signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.00031)  # with an Event in place of the bell this hangs within a second
     try:
         for _ in range(5_000):
@@ -356,8 +356,8 @@ def test_a_signal_may_come_in_the_midst_of_waiting_for_one() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
     assert rung > 100
-    bell.ring()
-    bell.ring()
+    bell.notify()
+    bell.notify()
     began = time.monotonic()
     bell.wait(60.0)
     assert time.monotonic() - began < 50.0

@@ -14,7 +14,7 @@ import pytest
 from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.sidecar.build import SidecarParts
-from otel_toolcall_eval.sidecar.sidecar import Bell, Sidecar
+from otel_toolcall_eval.sidecar.sidecar import Sidecar, SignalWakeup
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import SERVE
 
@@ -79,14 +79,14 @@ def asked_of_pages(monkeypatch: pytest.MonkeyPatch, *, looks: int) -> int:
         message = "no templates there"
         raise ValueError(message)  # as Jinja2's own answer; whatever it is
 
-    def wait(_bell: Bell, _seconds: float) -> None:
+    def wait(_bell: SignalWakeup, _seconds: float) -> None:
         nonlocal number
         number += 1
         if number == looks:
             signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(SidecarParts, "page_loaders", [load, load])
-    monkeypatch.setattr(Bell, "wait", wait)
+    monkeypatch.setattr(SignalWakeup, "wait", wait)
     with sidecar.signals():
         sidecar.start()
         assert sidecar.run()

@@ -38,7 +38,7 @@ class Flags:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class TraceSnapshot:
     """One trace, or unit, as it stands.
 
     Attributes:
@@ -97,7 +97,7 @@ class TraceRestorer:
         """Return the IDs of all traces of which anything is held. Cost: linear."""
         return {*self._open, *(trace.trace_id for trace in self._settled)}
 
-    def kept(self, trace_id: bytes) -> list[Kept]:
+    def kept(self, trace_id: bytes) -> list[TraceSnapshot]:
         """Return what is held of a trace: decided parts in order of decision, then what is open."""
         found = [self._settled.find(trace_id), *self._settled.kept_units(trace_id), self._open.get(trace_id)]
         return [_kept(trace) for trace in found if trace is not None]
@@ -135,7 +135,7 @@ class TraceRestorer:
             trace.lost |= flags.lost
             trace.damaged |= flags.damaged
 
-    def give_back(self, kept: Kept, *, now_ns: int) -> AddResult:
+    def give_back(self, kept: TraceSnapshot, *, now_ns: int) -> AddResult:
         """Put a decided trace, or unit, back on the shelf. Returns what its spans count as."""
         flags, result = kept.flags, AddResult(received=len(kept.spans))
         trace = OpenTrace(kept.trace_id, self._kinds, now_ns=now_ns, unit_span_id=kept.unit_span_id)
@@ -165,8 +165,8 @@ class TraceRestorer:
         return trace_id in self._damaged
 
 
-def _kept(trace: OpenTrace) -> Kept:
-    return Kept(
+def _kept(trace: OpenTrace) -> TraceSnapshot:
+    return TraceSnapshot(
         trace_id=trace.trace_id,
         unit_span_id=trace.unit_span_id,
         spans=tuple(trace.spans.values()),

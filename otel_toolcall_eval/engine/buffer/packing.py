@@ -6,7 +6,8 @@ Choice: ``marshal``, which writes exactly the types that a span's values have an
 only what it wrote a moment ago in the same process. Then a compressor at a fast level; see ``compressing``.
 Cost: under a flood most traces are packed once they are decided, so this is a part of what a trace costs.
 
-``SpanWriter`` and ``SpanReader`` do the same for bytes that outlive the process: with resources and scopes, and uncompressed, since
+``StoredSpanWriter`` and ``StoredSpanReader`` do the same for bytes that outlive the process: with resources and scopes, and uncompressed,
+since
 the disk has more room than the core has time. ``marshal`` may crash on damaged bytes, so whoever reads them holds a checksum first.
 """
 
@@ -133,7 +134,7 @@ def _span(trace_id: bytes, row: _Row, shared: Sequence[Resource | Scope]) -> Spa
     )
 
 
-class SpanWriter:
+class StoredSpanWriter:
     """Writes spans of one trace at a time, resources and scopes included. One for each request, whose spans share these."""
 
     def __init__(self) -> None:
@@ -156,7 +157,7 @@ class SpanWriter:
         return written
 
 
-class SpanReader:
+class StoredSpanReader:
     """Reads what a writer wrote. Equal resources and scopes become one again."""
 
     def __init__(self) -> None:

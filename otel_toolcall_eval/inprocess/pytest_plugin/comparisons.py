@@ -45,7 +45,7 @@ SHOWN_CHARACTERS = 200
 _IDS = {CountCriteria: "count", OrderCriteria: "order", ArgsCriteria: "args", OutputCriteria: "output"}
 
 
-class Calls(Protocol):
+class RecordedCalls(Protocol):
     """Where the calls come from: ``ToolCalls``."""
 
     @property
@@ -67,7 +67,7 @@ class Comparable:
 
     __hash__ = None  # type: ignore[assignment]  # equal by verdict, which may change
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: RecordedCalls) -> None:
         """Compare these calls."""
         self._calls = calls
 
@@ -166,7 +166,7 @@ class CallCount(Comparable):
 
     _advice = "tool_calls.count('search') == 0"
 
-    def __init__(self, calls: Calls, tool: str | None) -> None:
+    def __init__(self, calls: RecordedCalls, tool: str | None) -> None:
         """Count the calls of a tool; None counts all."""
         super().__init__(calls)
         self._tool = tool
@@ -252,7 +252,7 @@ class _CallValues(Comparable):
 
     method = ""
 
-    def __init__(self, calls: Calls, tool: str) -> None:
+    def __init__(self, calls: RecordedCalls, tool: str) -> None:
         """Look at the calls of one tool."""
         super().__init__(calls)
         self._tool = tool

@@ -26,7 +26,7 @@ PathsLike: TypeAlias = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class TestVerdict:
     """One verdict on a test's calls.
 
     Attributes:
@@ -37,7 +37,7 @@ class Judged:
     result: EvaluationResult
 
 
-class Judge(Protocol):
+class TestEvaluator(Protocol):
     """Has calls to judge."""
 
     def judge(self, check: Check) -> EvaluationResult:
@@ -51,13 +51,13 @@ def criteria_paths(given: PathsLike, *, root: Path, default: Sequence[Path]) -> 
     return tuple(root / path for path in listed) or tuple(default)
 
 
-def judge_all(
-    calls: Judge,
+def evaluate_all(
+    calls: TestEvaluator,
     items: Iterable[str | Mapping[str, JsonObject | None]],
     paths: tuple[Path, ...],
     *,
     config: Mapping[str, JsonObject] | None = None,
-) -> list[Judged]:
+) -> list[TestVerdict]:
     """Hold calls against items of criteria files, and criteria in the guides' form.
 
     Raises:
@@ -66,13 +66,13 @@ def judge_all(
     checks = [found for item in items for found in checks_of(item, paths, config=config)]
     if not checks:
         raise CriteriaError(where="tool_calls", what="nothing to hold the calls against is named", fix="name an item, or give criteria")
-    return [Judged(criteria=name, result=calls.judge(check)) for name, check in checks]
+    return [TestVerdict(criteria=name, result=calls.judge(check)) for name, check in checks]
 
 
 def checks_of(
     item: str | Mapping[str, JsonObject | None], paths: tuple[Path, ...], *, config: Mapping[str, JsonObject] | None = None
 ) -> Sequence[tuple[str, Check]]:
-    """Return the checks of an item, each with the name of its criteria; raises CriteriaError like ``judge_all``."""
+    """Return the checks of an item, each with the name of its criteria; raises CriteriaError like ``evaluate_all``."""
     if isinstance(item, Mapping):
         return [(GIVEN, check) for check in build_checks(item, config).values()]
     found = find(item, paths)

@@ -76,7 +76,7 @@ class Recording:
         return [*self._open, *(context.span_id for context in contexts if context is not None)]
 
 
-class Recorder(SpanProcessor):
+class SpanRecorder(SpanProcessor):
     """Hands the spans of a provider to the recording that is under way."""
 
     def __init__(self) -> None:
@@ -125,10 +125,10 @@ class Recorder(SpanProcessor):
             del self._outside[next(iter(self._outside))]
 
 
-_recorders: WeakKeyDictionary[object, Recorder] = WeakKeyDictionary()
+_recorders: WeakKeyDictionary[object, SpanRecorder] = WeakKeyDictionary()
 
 
-def recorder_of(provider: object) -> Recorder:
+def recorder_of(provider: object) -> SpanRecorder:
     """Return the recorder of a provider, registered now if need be.
 
     Raises:
@@ -141,7 +141,7 @@ def recorder_of(provider: object) -> Recorder:
             fix="let this fixture return the TracerProvider of the SDK that the agent's spans are made by",
         )
     if provider not in _recorders:
-        _recorders[provider] = Recorder()
+        _recorders[provider] = SpanRecorder()
         provider.add_span_processor(_recorders[provider])
     return _recorders[provider]
 

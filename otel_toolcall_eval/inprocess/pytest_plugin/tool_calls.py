@@ -12,7 +12,7 @@ from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.extraction.explaining import SpanOutcome, explain
 from otel_toolcall_eval.inprocess import library as api
 from otel_toolcall_eval.inprocess.pytest_plugin.comparisons import CallArgs, CallCount, CallOrder, CallOutputs
-from otel_toolcall_eval.inprocess.pytest_plugin.items import Judged, PathsLike, criteria_paths, judge_all
+from otel_toolcall_eval.inprocess.pytest_plugin.items import PathsLike, TestVerdict, criteria_paths, evaluate_all
 from otel_toolcall_eval.inprocess.pytest_plugin.recorder import recorder_of, why_no_span
 from otel_toolcall_eval.inprocess.pytest_plugin.telling import call_lines, counted, returned, verdict_lines
 from otel_toolcall_eval.model.criteria import CallFilter
@@ -77,7 +77,7 @@ class ToolCalls:
         self._root = root
         self._criteria = tuple(criteria)
         self._read: tuple[tuple[ReadableSpan, ...], Extraction] | None = None
-        self.judged: list[Judged] = []
+        self.judged: list[TestVerdict] = []
 
     def __getitem__(self, position: int) -> RecordedCall:
         """Return a call."""
@@ -138,7 +138,7 @@ class ToolCalls:
             CriteriaError: criteria can't be used, or no item has that name.
         """
         __tracebackhide__ = True
-        judged = judge_all(self, items, self.paths(criteria), config=config)
+        judged = evaluate_all(self, items, self.paths(criteria), config=config)
         self.judged.extend(judged)
         if any(one.result.label is not Label.PASS for one in judged):
             raise AssertionError("\n".join((*verdict_lines(judged), *self.explained())))

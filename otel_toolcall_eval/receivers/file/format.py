@@ -35,7 +35,7 @@ class Format(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foreign:
+class ForeignFormat:
     """What a file seems to be instead.
 
     Attributes:
@@ -47,13 +47,13 @@ class Foreign:
     traces: bool = False
 
 
-_CRITERIA = Foreign(what="this is a criteria file, not traces", fix="pass it with --criteria")
-_CONSOLE = Foreign(
+_CRITERIA = ForeignFormat(what="this is a criteria file, not traces", fix="pass it with --criteria")
+_CONSOLE = ForeignFormat(
     what="this looks like the output of the SDK's ConsoleSpanExporter",
     fix="use an OTLP exporter, or the Collector's file exporter",
     traces=True,
 )
-_UNKNOWN_JSON = Foreign(what="this is JSON but not OTLP: no resourceSpans", fix=_EXPORT)
+_UNKNOWN_JSON = ForeignFormat(what="this is JSON but not OTLP: no resourceSpans", fix=_EXPORT)
 
 
 def format_of(head: bytes) -> Format:
@@ -73,37 +73,37 @@ def _looks_like_json(head: bytes) -> bool:
     return head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] in {b"{", b"["}
 
 
-def foreign_file(head: bytes) -> Foreign:
+def foreign_file(head: bytes) -> ForeignFormat:
     """Return what a file that is neither JSON nor protobuf seems to be."""
     if _ZSTD_MAGIC in {head[: len(_ZSTD_MAGIC)], head[LENGTH_BYTES : LENGTH_BYTES + len(_ZSTD_MAGIC)]}:
-        return Foreign(what="this is compressed with zstd", fix="unpack it first, or write it without compression", traces=True)
+        return ForeignFormat(what="this is compressed with zstd", fix="unpack it first, or write it without compression", traces=True)
     if b"\0" in head:
-        return Foreign(what="this is binary, and not OTLP", fix=_EXPORT)
+        return ForeignFormat(what="this is binary, and not OTLP", fix=_EXPORT)
     if _CRITERIA_LINE.search(head):
         return _CRITERIA
-    return Foreign(what="this is text, and not OTLP", fix=_EXPORT)
+    return ForeignFormat(what="this is text, and not OTLP", fix=_EXPORT)
 
 
-def foreign_text(head: bytes) -> Foreign | None:
+def foreign_text(head: bytes) -> ForeignFormat | None:
     """Return what JSON that is more than one document seems to be, None if nothing that we know."""
     return _CONSOLE if b'"trace_id": "0x' in head else None
 
 
-def foreign_document(document: object) -> Foreign | None:
+def foreign_document(document: object) -> ForeignFormat | None:
     """Return what a JSON document seems to be instead of a trace request, None if it is one (or OTLP of another signal)."""
     if isinstance(document, list):
         first = document[0] if document else None
         if isinstance(first, dict) and "traceId" in first and "id" in first:
-            return Foreign(what="this looks like a Zipkin export", fix=_EXPORT, traces=True)
+            return ForeignFormat(what="this looks like a Zipkin export", fix=_EXPORT, traces=True)
         return _UNKNOWN_JSON
     return _foreign_object(document) if isinstance(document, dict) else _UNKNOWN_JSON
 
 
-def _foreign_object(document: Mapping[str, object]) -> Foreign | None:
+def _foreign_object(document: Mapping[str, object]) -> ForeignFormat | None:
     if any(key in document for key in ("resourceSpans", "resourceLogs", "resourceMetrics", "resource_spans")):
         return None
     if _is_jaeger(document):
-        return Foreign(what="this looks like a Jaeger export", fix=_EXPORT, traces=True)
+        return ForeignFormat(what="this looks like a Jaeger export", fix=_EXPORT, traces=True)
     context = document.get("context")
     if isinstance(context, dict) and str(context.get("trace_id")).startswith("0x"):
         return _CONSOLE

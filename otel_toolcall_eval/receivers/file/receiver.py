@@ -21,7 +21,7 @@ from otel_toolcall_eval.otlp.limits import UNLIMITED
 from otel_toolcall_eval.receivers.file.format import (
     HEAD_BYTES,
     LENGTH_BYTES,
-    Foreign,
+    ForeignFormat,
     Format,
     foreign_document,
     foreign_file,
@@ -137,7 +137,7 @@ class _File:
         if self._reported <= _SHOWN_PROBLEMS:
             self._problems.append(Problem(where=where, what=what, fix=fix))
 
-    def _report_foreign(self, where: str, foreign: Foreign) -> None:
+    def _report_foreign(self, where: str, foreign: ForeignFormat) -> None:
         if self._passing_over and not foreign.traces:
             self._passed_over = True
         else:

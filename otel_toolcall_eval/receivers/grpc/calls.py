@@ -46,7 +46,7 @@ Refuse: TypeAlias = "Callable[[IntakeError, grpc.ServicerContext], NoReturn]"
 """Ends a call with an error."""
 
 
-class Calls:
+class CallGate:
     """The calls of one server. Start it before the server, stop it after."""
 
     def __init__(

@@ -22,7 +22,7 @@ from grpc_health.v1 import health_pb2
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from otel_toolcall_eval.receivers.grpc.calls import Calls
+    from otel_toolcall_eval.receivers.grpc.calls import CallGate
 
 HEALTH_CALLS = 8
 """Health calls under way at a time, beside those of OTLP."""
@@ -63,7 +63,7 @@ class Health:
         # Guarded by _lock:
         self._serving = False
         self._left = False
-        self._watchers: dict[_Watcher, Calls] = {}
+        self._watchers: dict[_Watcher, CallGate] = {}
 
     def set_serving(self, *, serving: bool) -> None:
         """Answer so from now on, and have those told who watch, without waiting for them."""
@@ -81,7 +81,7 @@ class Health:
         with self._lock:
             self._left = True
 
-    def handlers(self, calls: Calls) -> Sequence[grpc.GenericRpcHandler]:  # type: ignore[type-arg] # generic in the stub alone
+    def handlers(self, calls: CallGate) -> Sequence[grpc.GenericRpcHandler]:  # type: ignore[type-arg] # generic in the stub alone
         """Return what gRPC asks for the handlers; they run within the bounds, and on the threads, of ``calls``."""
 
         def check(message: bytes, context: grpc.ServicerContext) -> bytes:
@@ -103,7 +103,7 @@ class Health:
             calls.bounded({f"/{_NAME}/Watch": watching}),
         )
 
-    def _begin(self, watcher: _Watcher, calls: Calls) -> None:
+    def _begin(self, watcher: _Watcher, calls: CallGate) -> None:
         with self._lock:
             full = len(self._watchers) >= MOST_WATCHERS
             if not full:
@@ -118,7 +118,7 @@ class Health:
         with self._lock:
             self._watchers.pop(watcher, None)
 
-    def _tell(self, watcher: _Watcher, calls: Calls) -> None:
+    def _tell(self, watcher: _Watcher, calls: CallGate) -> None:
         """Send what holds now; ends the call of one who does not read it."""
         with watcher.sending, calls.waiting(watcher.context):
             watcher.send(_encoded(self._status_of(watcher.service)))

@@ -22,7 +22,7 @@ from otel_toolcall_eval.model.errors import IntakeError, SettingsError
 from otel_toolcall_eval.otlp.replies import Encoding, Signal, error_reply, retry_info
 from otel_toolcall_eval.otlp.services import GRPC_SERVICES
 from otel_toolcall_eval.otlp.unpacking import gunzip, is_packed, too_large
-from otel_toolcall_eval.receivers.grpc.calls import MESSAGE_SECONDS, MOST_CALLS, Calls
+from otel_toolcall_eval.receivers.grpc.calls import MESSAGE_SECONDS, MOST_CALLS, CallGate
 from otel_toolcall_eval.receivers.grpc.health import HEALTH_CALLS, HEALTH_READING, HEALTH_REQUEST_BYTES, HEALTH_SECONDS, Health
 from otel_toolcall_eval.receivers.grpc.protection import TokenInterceptor, server_credentials
 from otel_toolcall_eval.receivers.listening import check_free, shown
@@ -97,7 +97,7 @@ class GrpcReceiver:
         self._tls = tls
         self._interceptors: list[grpc.ServerInterceptor[bytes, bytes]] = [] if tokens is None else [TokenInterceptor(tokens, self._refuse)]
         self._port = 0
-        self._calls: Sequence[Calls] = ()
+        self._calls: Sequence[CallGate] = ()
         self._server: grpc.Server | None = None
         self._health = Health(list(GRPC_SERVICES.values()))
 
@@ -149,8 +149,8 @@ class GrpcReceiver:
         for each in calls:
             each.stop()
 
-    def _bounds(self, most: int, max_pending_bytes: int, message_seconds: float, *, reading: int | None = None) -> Calls:
-        return Calls(
+    def _bounds(self, most: int, max_pending_bytes: int, message_seconds: float, *, reading: int | None = None) -> CallGate:
+        return CallGate(
             refuse=self._refuse,
             refused=self._refused,
             transport=TRANSPORT,

@@ -76,7 +76,7 @@ class _HeadersError(IntakeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpResponse:
     """What is sent back."""
 
     body: bytes
@@ -140,7 +140,7 @@ class HttpAnswers:
             response.force_close()
         return response
 
-    async def route(self, request: web.BaseRequest, encoding: Encoding | None) -> Answer:
+    async def route(self, request: web.BaseRequest, encoding: Encoding | None) -> HttpResponse:
         """Answer a request whose sender may send it; ``encoding`` is None for any other media type. Raises IntakeError."""
         raise NotImplementedError
 
@@ -157,7 +157,7 @@ class HttpAnswers:
         """Tell whether a request needs a token in its headers, where the listener has tokens."""
         return request.path not in self._open_paths
 
-    def before_tokens(self, request: web.BaseRequest) -> Answer | None:
+    def before_tokens(self, request: web.BaseRequest) -> HttpResponse | None:
         """Answer what browsers ask without a token; None for all else."""
         del request
         return None
@@ -167,7 +167,7 @@ class HttpAnswers:
         del request
         return {}
 
-    async def _answer(self, request: web.BaseRequest) -> Answer:
+    async def _answer(self, request: web.BaseRequest) -> HttpResponse:
         encoding = _ENCODINGS.get(request.content_type)
         try:
             answer = await self._guarded(request, encoding)
@@ -180,11 +180,11 @@ class HttpAnswers:
             _logger.error("a request failed inside the receiver", extra={"error_type": type(error).__qualname__})  # noqa: TRY400 - nor log it
             self._refused(self.transport(encoding), "internal")
             body = status_reply(encoding or Encoding.JSON, code="INTERNAL", message="internal error")
-            answer = Answer(status=500, body=body, content_type=(encoding or Encoding.JSON).value)
+            answer = HttpResponse(status=500, body=body, content_type=(encoding or Encoding.JSON).value)
         more = self.more_headers(request)
         return replace(answer, headers={**answer.headers, **more}) if more else answer
 
-    async def _guarded(self, request: web.BaseRequest, encoding: Encoding | None) -> Answer:
+    async def _guarded(self, request: web.BaseRequest, encoding: Encoding | None) -> HttpResponse:
         if request.version not in _VERSIONS:
             raise _VersionError(where="request", what="this version of HTTP is not spoken here", fix="use HTTP/1.1")
         if len(request.headers) > MAX_HEADERS:
@@ -199,12 +199,12 @@ class HttpAnswers:
         return await self.route(request, encoding)
 
 
-def answer_of(page: Page) -> Answer:
+def answer_of(page: Page) -> HttpResponse:
     """Return the answer that a page is."""
-    return Answer(status=page.status, body=page.body, content_type=page.content_type, headers=page.headers)
+    return HttpResponse(status=page.status, body=page.body, content_type=page.content_type, headers=page.headers)
 
 
-def _refusal(encoding: Encoding, error: IntakeError) -> Answer:
+def _refusal(encoding: Encoding, error: IntakeError) -> HttpResponse:
     headers: dict[str, str] = {}
     if error.retry_after_seconds is not None:
         headers["Retry-After"] = str(error.retry_after_seconds)
@@ -212,4 +212,4 @@ def _refusal(encoding: Encoding, error: IntakeError) -> Answer:
         headers["Allow"] = error.allowed
     if isinstance(error, UnauthenticatedError):
         headers["WWW-Authenticate"] = "Bearer"
-    return Answer(status=error.http_status, body=error_reply(encoding, error), content_type=encoding.value, headers=headers)
+    return HttpResponse(status=error.http_status, body=error_reply(encoding, error), content_type=encoding.value, headers=headers)

@@ -22,7 +22,7 @@ class TooSlowError(IntakeError):
     grpc_code = "DEADLINE_EXCEEDED"
 
 
-class ExpectationError(IntakeError):
+class ExpectHeaderError(IntakeError):
     """The client expects what we can't do: 417, INVALID_ARGUMENT."""
 
     http_status = 417
@@ -138,6 +138,6 @@ async def _answer_expectation(request: web.BaseRequest) -> None:
     if not expectation:
         return
     if expectation != "100-continue":
-        raise ExpectationError(where="Expect", what="this expectation can't be met", fix="leave the header out")
+        raise ExpectHeaderError(where="Expect", what="this expectation can't be met", fix="leave the header out")
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     request.writer.output_size = 0  # what was written is no answer yet

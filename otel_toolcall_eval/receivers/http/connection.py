@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from aiohttp import StreamReader
 
-    from otel_toolcall_eval.receivers.http.crowd import Crowd
+    from otel_toolcall_eval.receivers.http.crowd import ConnectionPool
 
 SERVER_HEADER = {"Server": "otel-toolcall-eval"}
 """Sent with every answer, in place of the library's own, which names versions."""
@@ -44,7 +44,7 @@ class Connection(web.RequestHandler):
         server: web.Server,
         *,
         loop: asyncio.AbstractEventLoop,
-        crowd: Crowd,
+        crowd: ConnectionPool,
         refused: Callable[[str], None],
         head_seconds: float,
         answer_seconds: float,
@@ -184,7 +184,7 @@ class Connection(web.RequestHandler):
         if transport is None:
             return
         transport.write(f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body)
-        if not self._crowd.lingers(self):
+        if not self._crowd.keep_for_response(self):
             self.force_close()
             return
         # Closed at once, with bytes of the client unread, the system would reset the connection, and the client never see the answer.

@@ -16,7 +16,7 @@ _MOST_LINGERING = 64
 _PATIENCE_SECONDS = 2.0  # a client that has kept us waiting for less is not slow yet
 
 
-class Member(Protocol):
+class PooledConnection(Protocol):
     """One connection."""
 
     @property
@@ -29,21 +29,23 @@ class Member(Protocol):
         ...
 
 
-class Crowd:
+class ConnectionPool:
     """Keeps the connections of one receiver in the order in which they keep us waiting."""
 
     def __init__(self, most: int) -> None:
         """Allow ``most`` connections."""
         self._most = most
-        self._unfinished: OrderedDict[Member, float] = OrderedDict()  # since when it owes us the rest of a request, or its first one
-        self._idle: OrderedDict[Member, float] = OrderedDict()  # since when its last request is answered
-        self._lingering: set[Member] = set()
+        self._unfinished: OrderedDict[PooledConnection, float] = (
+            OrderedDict()
+        )  # since when it owes us the rest of a request, or its first one
+        self._idle: OrderedDict[PooledConnection, float] = OrderedDict()  # since when its last request is answered
+        self._lingering: set[PooledConnection] = set()
 
     def __len__(self) -> int:
         """Return how many connections there are."""
         return len(self._unfinished) + len(self._idle)
 
-    def admit(self, member: Member, *, now: float) -> bool:
+    def admit(self, member: PooledConnection, *, now: float) -> bool:
         """Take a new connection in, in place of another if need be; False if there is no place.
 
         Args:
@@ -55,17 +57,17 @@ class Crowd:
         self._unfinished[member] = now
         return True
 
-    def begins(self, member: Member, *, now: float) -> None:
+    def begins(self, member: PooledConnection, *, now: float) -> None:
         """Note that an idle connection has sent the first bytes of a request."""
         if self._idle.pop(member, None) is not None:
             self._unfinished[member] = now
 
-    def is_answered(self, member: Member, *, now: float) -> None:
+    def is_answered(self, member: PooledConnection, *, now: float) -> None:
         """Note that its request is answered."""
         if self._unfinished.pop(member, None) is not None or self._idle.pop(member, None) is not None:
             self._idle[member] = now
 
-    def lingers(self, member: Member) -> bool:
+    def keep_for_response(self, member: PooledConnection) -> bool:
         """Tell whether a connection that was turned away may stay open for the moment that it takes to read why."""
         self.leave(member)
         if len(self._lingering) >= _MOST_LINGERING:
@@ -73,13 +75,13 @@ class Crowd:
         self._lingering.add(member)
         return True
 
-    def leave(self, member: Member) -> None:
+    def leave(self, member: PooledConnection) -> None:
         """Note that a connection is closed."""
         self._lingering.discard(member)
         self._unfinished.pop(member, None)
         self._idle.pop(member, None)
 
-    def _make_room(self, among: OrderedDict[Member, float], now: float) -> bool:
+    def _make_room(self, among: OrderedDict[PooledConnection, float], now: float) -> bool:
         """Cut the connection that has kept us waiting longest, if one has for long enough."""
         for member, since in among.items():
             if now - since < _PATIENCE_SECONDS:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from otel_toolcall_eval.receivers.http.connection import Connection
-from otel_toolcall_eval.receivers.http.crowd import Crowd
+from otel_toolcall_eval.receivers.http.crowd import ConnectionPool
 from otel_toolcall_eval.receivers.http.handshakes import Handshakes
 from otel_toolcall_eval.receivers.listening import listen
 
@@ -121,7 +121,7 @@ class HttpListener:
         service = self._service()
         server = web.Server(service.handle, loop=loop)
 
-        crowd = Crowd(self._max_connections)
+        crowd = ConnectionPool(self._max_connections)
 
         handshakes = Handshakes(refused=self._refused, listener=self._thread_name, seconds=self._head_seconds)
 

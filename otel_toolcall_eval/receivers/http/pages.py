@@ -46,8 +46,8 @@ class SiteRequest:
     logged_in: bool = False
 
 
-class Site(Protocol):
-    """Pages for people, below one path. Who may see them is the affair of ``SiteGate``."""
+class StatusPages(Protocol):
+    """Pages for people, below one path. Who may see them is the affair of ``PageAccess``."""
 
     @property
     def root(self) -> str:

@@ -10,13 +10,13 @@ from otel_toolcall_eval.receivers.http.cors import Cors
 from otel_toolcall_eval.receivers.http.hosts import Hosts
 from otel_toolcall_eval.receivers.http.listener import MOST_CONNECTIONS, HttpListener
 from otel_toolcall_eval.receivers.http.service import HttpService
-from otel_toolcall_eval.receivers.http.site_gate import SiteGate
+from otel_toolcall_eval.receivers.http.site_gate import PageAccess
 from otel_toolcall_eval.receivers.sink import DEFAULT_MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_toolcall_eval.receivers.http.pages import PageSource, Site
+    from otel_toolcall_eval.receivers.http.pages import PageSource, StatusPages
     from otel_toolcall_eval.receivers.intake import OtlpIntake
     from otel_toolcall_eval.receivers.sink import Refused
     from otel_toolcall_eval.receivers.tls import ServerTls
@@ -32,7 +32,7 @@ class HttpReceiver(HttpListener):
         intake: OtlpIntake,
         refused: Refused,
         pages: Mapping[str, PageSource] | None = None,
-        site: Site | None = None,
+        site: StatusPages | None = None,
         host: str = "127.0.0.1",
         port: int = 4318,
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
@@ -74,7 +74,7 @@ class HttpReceiver(HttpListener):
             cors = Cors(allowed_origins)
             hosts = Hosts(host, allowed_hosts)
             shown = dict(pages or {})
-            gate = None if site is None else SiteGate(site, tokens=tokens, port=self.port, secure=tls is not None)
+            gate = None if site is None else PageAccess(site, tokens=tokens, port=self.port, secure=tls is not None)
             return HttpService(intake=intake, refused=refused, bodies=bodies, pages=shown, hosts=hosts, tokens=tokens, cors=cors, gate=gate)
 
         super().__init__(

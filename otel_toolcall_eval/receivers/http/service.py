@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.otlp.replies import Encoding, Signal
 from otel_toolcall_eval.otlp.services import HTTP_PATHS
-from otel_toolcall_eval.receivers.http.answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError, answer_of
+from otel_toolcall_eval.receivers.http.answers import (
+    HttpAnswers,
+    HttpResponse,
+    MethodError,
+    NotFoundError,
+    UnsupportedMediaError,
+    answer_of,
+)
 from otel_toolcall_eval.receivers.http.pages import LOCAL_PATHS, may_see
 from otel_toolcall_eval.receivers.http.site_gate import SITE_HEADERS
 from otel_toolcall_eval.receivers.receipt import waiting_for
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.receivers.http.cors import Cors
     from otel_toolcall_eval.receivers.http.hosts import Hosts
     from otel_toolcall_eval.receivers.http.pages import PageSource
-    from otel_toolcall_eval.receivers.http.site_gate import SiteGate
+    from otel_toolcall_eval.receivers.http.site_gate import PageAccess
     from otel_toolcall_eval.receivers.intake import OtlpIntake
     from otel_toolcall_eval.receivers.sink import Refused
     from otel_toolcall_eval.receivers.tokens import Tokens
@@ -57,7 +64,7 @@ class HttpService(HttpAnswers):
         hosts: Hosts,
         tokens: Tokens | None,
         cors: Cors,
-        gate: SiteGate | None = None,
+        gate: PageAccess | None = None,
     ) -> None:
         """Take what a receiver was given; start no thread yet."""
         super().__init__(refused=refused, hosts=hosts, tokens=tokens, open_paths=_OPEN_PATHS)
@@ -88,12 +95,12 @@ class HttpService(HttpAnswers):
         origin = request.headers.get("Origin")
         return self._hosts.guards_all and origin is not None and not self._cors.allows(origin)
 
-    def before_tokens(self, request: web.BaseRequest) -> Answer | None:
+    def before_tokens(self, request: web.BaseRequest) -> HttpResponse | None:
         """Answer the question that a browser asks before it sends OTLP; it comes without a token."""
         if request.method != "OPTIONS" or request.path not in _SIGNALS:
             return None
         found = self._cors.preflight(request.headers.get("Origin"), request.headers.get("Access-Control-Request-Method"))
-        return None if found is None else Answer(status=204, body=b"", headers=found)
+        return None if found is None else HttpResponse(status=204, body=b"", headers=found)
 
     def needs_token(self, request: web.BaseRequest) -> bool:
         """Leave the site to its gate, which knows sessions, too."""
@@ -105,7 +112,7 @@ class HttpService(HttpAnswers):
             return SITE_HEADERS
         return self._cors.headers(request.headers.get("Origin")) if request.path in _SIGNALS else {}
 
-    async def route(self, request: web.BaseRequest, encoding: Encoding | None) -> Answer:
+    async def route(self, request: web.BaseRequest, encoding: Encoding | None) -> HttpResponse:
         """Answer a request whose sender may send it."""
         if self._gate is not None and self._gate.serves(request):
             return await self._gate.answer(request)
@@ -116,7 +123,7 @@ class HttpService(HttpAnswers):
     def _is_gated(self, request: web.BaseRequest) -> bool:
         return self._gate is not None and self._gate.serves(request)
 
-    async def _page(self, request: web.BaseRequest) -> Answer:
+    async def _page(self, request: web.BaseRequest) -> HttpResponse:
         if request.method not in {"GET", "HEAD"}:
             raise MethodError(where=request.path, allowed="GET, HEAD")
         render = self._pages[request.path]
@@ -126,7 +133,7 @@ class HttpService(HttpAnswers):
         page = await loop.run_in_executor(self._rendering, render, request.headers.get("Accept", ""))
         return answer_of(page)
 
-    async def _export(self, request: web.BaseRequest, encoding: Encoding | None) -> Answer:
+    async def _export(self, request: web.BaseRequest, encoding: Encoding | None) -> HttpResponse:
         signal = _SIGNALS.get(request.path)
         if signal is None:
             raise NotFoundError(where="request", what="nothing is served at this path", fix="send traces to /v1/traces")
@@ -144,7 +151,7 @@ class HttpService(HttpAnswers):
         finally:
             body.release()
         await waiting_for(receipt, _TRANSPORTS[encoding])
-        return Answer(body=reply, content_type=encoding.value)
+        return HttpResponse(body=reply, content_type=encoding.value)
 
     async def _take(self, body: bytes, encoding: Encoding, signal: Signal) -> tuple[bytes, PendingResponse | None]:
         take = partial(self._intake.take, body, encoding, signal, transport=_TRANSPORTS[encoding])

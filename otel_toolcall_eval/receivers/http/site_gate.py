@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from otel_toolcall_eval.model.errors import DecodeError, IntakeError
-from otel_toolcall_eval.receivers.http.answers import Answer, MethodError, NotFoundError, UnsupportedMediaError, answer_of
+from otel_toolcall_eval.receivers.http.answers import HttpResponse, MethodError, NotFoundError, UnsupportedMediaError, answer_of
 from otel_toolcall_eval.receivers.http.body import BodyReader
 from otel_toolcall_eval.receivers.http.pages import TEXT, SiteRequest, is_local
 from otel_toolcall_eval.receivers.http.sessions import SESSION_SECONDS, Sessions
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from otel_toolcall_eval.receivers.http.pages import Page, Site
+    from otel_toolcall_eval.receivers.http.pages import Page, StatusPages
     from otel_toolcall_eval.receivers.tokens import Tokens
 
 SITE_HEADERS: Mapping[str, str] = {
@@ -63,10 +63,10 @@ class CrossSiteError(IntakeError):
     grpc_code = "PERMISSION_DENIED"
 
 
-class SiteGate:
+class PageAccess:
     """Answers what is asked of a site."""
 
-    def __init__(self, site: Site, *, tokens: Tokens | None, port: int, secure: bool) -> None:
+    def __init__(self, site: StatusPages, *, tokens: Tokens | None, port: int, secure: bool) -> None:
         """Start no thread yet.
 
         Args:
@@ -96,7 +96,7 @@ class SiteGate:
             return request.method in {"GET", "HEAD"} and _is_browser(request)
         return request.path == root or request.path.startswith(f"{root}/")
 
-    async def answer(self, request: web.BaseRequest) -> Answer:
+    async def answer(self, request: web.BaseRequest) -> HttpResponse:
         """Answer a request that is for the site; raises IntakeError."""
         if self._tokens is None and not is_local(request.remote or ""):
             raise NotFoundError(where="request", what="nothing is served at this path", fix="send traces to /v1/traces")
@@ -120,7 +120,7 @@ class SiteGate:
         query = dict(reversed(list(request.query.items())))
         return await self._made(partial(self._site.page, SiteRequest(path=request.path, query=query, logged_in=logged_in)))
 
-    async def _login(self, request: web.BaseRequest, sessions: Sessions) -> Answer:
+    async def _login(self, request: web.BaseRequest, sessions: Sessions) -> HttpResponse:
         if request.method in {"GET", "HEAD"}:
             back_to = self._inside(request.query.get("back_to", ""))
             return await self._made(partial(self._site.login_page, back_to=back_to, refused=False))
@@ -131,7 +131,7 @@ class SiteGate:
             return await self._made(partial(self._site.login_page, back_to=back_to, refused=True))
         return _see(back_to, cookie=f"{self._cookie}={name}; Max-Age={SESSION_SECONDS:.0f}; {self._attributes}")
 
-    async def _logout(self, request: web.BaseRequest, sessions: Sessions) -> Answer:
+    async def _logout(self, request: web.BaseRequest, sessions: Sessions) -> HttpResponse:
         await self._form(request)
         sessions.end(request.cookies.get(self._cookie))
         return _see(self._site.root + LOGIN, cookie=f"{self._cookie}=; Max-Age=0; {self._attributes}")
@@ -159,7 +159,7 @@ class SiteGate:
         fits = (path == root or path.startswith(f"{root}/")) and path not in {root + LOGIN, root + LOGOUT}
         return target if fits else root
 
-    async def _made(self, make: partial[Page]) -> Answer:
+    async def _made(self, make: partial[Page]) -> HttpResponse:
         return answer_of(await asyncio.get_running_loop().run_in_executor(self._rendering, make))
 
 
@@ -180,6 +180,6 @@ def _is_browser(request: web.BaseRequest) -> bool:
     return "text/html" in request.headers.get("Accept", "")
 
 
-def _see(location: str, *, cookie: str | None = None) -> Answer:
+def _see(location: str, *, cookie: str | None = None) -> HttpResponse:
     headers = {"Location": location, **({} if cookie is None else {"Set-Cookie": cookie})}
-    return Answer(status=303, body=b"", content_type=TEXT, headers=headers)
+    return HttpResponse(status=303, body=b"", content_type=TEXT, headers=headers)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import DecodeError, IntakeError
 from otel_toolcall_eval.otlp.replies import Encoding
-from otel_toolcall_eval.receivers.http.answers import Answer, HttpAnswers, MethodError, NotFoundError, UnsupportedMediaError
+from otel_toolcall_eval.receivers.http.answers import HttpAnswers, HttpResponse, MethodError, NotFoundError, UnsupportedMediaError
 from otel_toolcall_eval.receivers.http.body import BodyReader
 from otel_toolcall_eval.receivers.http.hosts import Hosts
 from otel_toolcall_eval.receivers.http.listener import HttpListener
@@ -125,7 +125,7 @@ class ControlService(HttpAnswers):
         del encoding
         return TRANSPORT
 
-    async def route(self, request: web.BaseRequest, encoding: Encoding | None) -> Answer:
+    async def route(self, request: web.BaseRequest, encoding: Encoding | None) -> HttpResponse:
         """Bind."""
         path = _PATH.fullmatch(request.path)
         if path is None:
@@ -145,7 +145,7 @@ class ControlService(HttpAnswers):
         self._refuse_unknown(names)
         # The names are those of loaded criteria, so one copy of each serves all traces that are bound.
         self._bind(trace_id, tuple(map(sys.intern, names)))
-        return Answer(status=204, body=b"")
+        return HttpResponse(status=204, body=b"")
 
     def _refuse_unknown(self, names: Sequence[str]) -> None:
         known = self._known()

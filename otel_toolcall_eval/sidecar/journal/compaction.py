@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.engine.buffer.earlier_life import TraceRestorer
     from otel_toolcall_eval.sidecar.journal.entries import Draft
-    from otel_toolcall_eval.sidecar.journal.retention import Fate
+    from otel_toolcall_eval.sidecar.journal.retention import TraceRecord
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Compaction:
     drafts: list[Draft] = field(default_factory=list)
     past: list[tuple[bytes, int]] = field(default_factory=list)
 
-    def done(self, fates: dict[bytes, Fate]) -> None:
+    def done(self, fates: dict[bytes, TraceRecord]) -> None:
         """Note that the decisions that are only remembered have no rows any more."""
         past = {key for key, _ in self.past}
         for trace_id in self.deleted:
@@ -43,7 +43,7 @@ class Compaction:
                 fates[trace_id].keys = {key: at for key, at in fates[trace_id].keys.items() if key not in past}
 
 
-def compaction(trace_ids: Iterable[bytes], earlier: TraceRestorer, fates: dict[bytes, Fate], *, unix_ns: int) -> Compaction:
+def compaction(trace_ids: Iterable[bytes], earlier: TraceRestorer, fates: dict[bytes, TraceRecord], *, unix_ns: int) -> Compaction:
     """Return what puts rows of these traces as they stand in place of all others. Cost: linear in their spans."""
     made = Compaction()
     for trace_id in trace_ids:

@@ -15,8 +15,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
-from otel_toolcall_eval.engine.buffer.earlier_life import Flags, Kept
-from otel_toolcall_eval.engine.buffer.packing import FORMAT, SpanReader, SpanWriter
+from otel_toolcall_eval.engine.buffer.earlier_life import Flags, TraceSnapshot
+from otel_toolcall_eval.engine.buffer.packing import FORMAT, StoredSpanReader, StoredSpanWriter
 from otel_toolcall_eval.model.bound import BoundCriteria
 from otel_toolcall_eval.model.decision import Decision, PriorVerdict
 from otel_toolcall_eval.model.log_record import LogRecord
@@ -35,7 +35,7 @@ IN_NO_TRACE = b""
 """In place of a trace ID: log records that are in no trace."""
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     """What a body holds."""
 
     SPANS = 1  # those of one trace in one request
@@ -47,7 +47,7 @@ class Kind(IntEnum):
     SETTLED = 6  # a decided trace, or unit, as it stood; its decision follows
 
 
-WAITING = frozenset({Kind.LOGS, Kind.BIND, Kind.SHED})
+WAITING = frozenset({RowKind.LOGS, RowKind.BIND, RowKind.SHED})
 """What may wait for a trace that is not here yet."""
 
 
@@ -63,7 +63,7 @@ class Row:
     body: bytes
 
 
-def row_of(number: int, trace_id: bytes, kind: Kind, body: bytes) -> Row:
+def row_of(number: int, trace_id: bytes, kind: RowKind, body: bytes) -> Row:
     """Return a row with its checksums."""
     check = crc32(body)
     return Row(number=number, trace_id=trace_id, kind=kind, head=_head(number, trace_id, kind, check), check=check, body=body)
@@ -94,7 +94,7 @@ class Draft:
     """A row that has no number yet."""
 
     trace_id: bytes
-    kind: Kind
+    kind: RowKind
     body: bytes
 
 
@@ -103,10 +103,10 @@ def spans_of(request: SpanRequest, is_expired: Callable[[bytes], bool]) -> Itera
     by_trace: dict[bytes, list[Span]] = {}
     for span in request.spans:
         by_trace.setdefault(span.trace_id, []).append(span)
-    writer = SpanWriter()
+    writer = StoredSpanWriter()
     for trace_id, spans in by_trace.items():
         if not is_expired(trace_id):
-            yield Draft(trace_id=trace_id, kind=Kind.SPANS, body=writer.write(spans))
+            yield Draft(trace_id=trace_id, kind=RowKind.SPANS, body=writer.write(spans))
 
 
 def logs_of(request: LogRequest) -> Iterator[Draft]:
@@ -114,20 +114,20 @@ def logs_of(request: LogRequest) -> Iterator[Draft]:
     by_trace: dict[bytes, list[LogRecord]] = {}
     for record in request.records:
         by_trace.setdefault(record.trace_id or IN_NO_TRACE, []).append(record)
-    writer = SpanWriter()
+    writer = StoredSpanWriter()
     for trace_id, records in by_trace.items():
-        yield Draft(trace_id=trace_id, kind=Kind.LOGS, body=marshal.dumps([_record(record, writer) for record in records], FORMAT))
+        yield Draft(trace_id=trace_id, kind=RowKind.LOGS, body=marshal.dumps([_record(record, writer) for record in records], FORMAT))
 
 
 def bind_of(request: BindRequest) -> Draft:
     """Write a binding by name; criteria that were made in code are in the process that made them, which has no journal."""
-    return Draft(trace_id=request.trace_id, kind=Kind.BIND, body=marshal.dumps(request.bound.names, FORMAT))
+    return Draft(trace_id=request.trace_id, kind=RowKind.BIND, body=marshal.dumps(request.bound.names, FORMAT))
 
 
 def shed_of(shed: SkippedRequest) -> Iterator[Draft]:
     """Write which traces are in doubt."""
     for trace_id in shed.trace_ids:
-        yield Draft(trace_id=trace_id, kind=Kind.SHED, body=b"")
+        yield Draft(trace_id=trace_id, kind=RowKind.SHED, body=b"")
 
 
 def decision_of(decision: Decision, *, unix_ns: int) -> Draft:
@@ -144,10 +144,10 @@ def decision_of(decision: Decision, *, unix_ns: int) -> Draft:
         decision.decided_after_ns,
         None if given is None else (given.revision, said, given.bound.names),
     )
-    return Draft(trace_id=decision.trace_id, kind=Kind.DECISION, body=marshal.dumps(plain, FORMAT))
+    return Draft(trace_id=decision.trace_id, kind=RowKind.DECISION, body=marshal.dumps(plain, FORMAT))
 
 
-def kept_of(kept: Kept) -> Draft:
+def kept_of(kept: TraceSnapshot) -> Draft:
     """Write a trace, or unit, as it stands."""
     flags = kept.flags
     plain = (
@@ -155,9 +155,9 @@ def kept_of(kept: Kept) -> Draft:
         (flags.truncated, flags.lost, flags.damaged, flags.outside, flags.provisional, flags.above),
         kept.looks,
         kept.reevaluation_due,
-        SpanWriter().write(kept.spans),
+        StoredSpanWriter().write(kept.spans),
     )
-    kind = Kind.SETTLED if kept.decided else Kind.OPEN
+    kind = RowKind.SETTLED if kept.decided else RowKind.OPEN
     return Draft(trace_id=kept.trace_id, kind=kind, body=marshal.dumps(plain, FORMAT))
 
 
@@ -166,7 +166,7 @@ class EntryReader:
 
     def __init__(self) -> None:
         """Start with nothing read."""
-        self._spans = SpanReader()
+        self._spans = StoredSpanReader()
 
     def spans(self, row: Row) -> list[Span]:
         """Read the spans of one trace."""
@@ -214,21 +214,21 @@ class EntryReader:
         )
         return decision, unix_ns
 
-    def kept(self, row: Row) -> Kept:
+    def kept(self, row: Row) -> TraceSnapshot:
         """Read a trace, or unit, as it stood."""
         unit_span_id, (truncated, lost, damaged, outside, provisional, above), looks, reevaluation_due, spans = _loads(row)
-        return Kept(
+        return TraceSnapshot(
             trace_id=row.trace_id,
             unit_span_id=unit_span_id,
             spans=tuple(self._spans.read(row.trace_id, spans)),
             flags=Flags(truncated=truncated, lost=lost, damaged=damaged, outside=outside, provisional=provisional, above=above),
-            decided=row.kind == Kind.SETTLED,
+            decided=row.kind == RowKind.SETTLED,
             looks=looks,
             reevaluation_due=reevaluation_due,
         )
 
 
-def standing(decision: PriorVerdict | None, kept: Kept) -> Decision:
+def standing(decision: PriorVerdict | None, kept: TraceSnapshot) -> Decision:
     """Return the decision that holds of a decided trace, whatever was said of it and when."""
     return Decision(
         trace_id=kept.trace_id,
@@ -246,7 +246,7 @@ def numbered(drafts: Iterable[Draft], first: int) -> Sequence[Row]:
     return [row_of(first + place, draft.trace_id, draft.kind, draft.body) for place, draft in enumerate(drafts)]
 
 
-def _record(record: LogRecord, writer: SpanWriter) -> tuple[object, ...]:
+def _record(record: LogRecord, writer: StoredSpanWriter) -> tuple[object, ...]:
     return (
         record.span_id,
         record.event_name,

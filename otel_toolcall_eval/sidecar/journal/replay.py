@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
 from otel_toolcall_eval.model.trace import Trigger
-from otel_toolcall_eval.sidecar.journal.entries import WAITING, EntryReader, Kind, body_is_whole, head_is_whole
+from otel_toolcall_eval.sidecar.journal.entries import WAITING, EntryReader, RowKind, body_is_whole, head_is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.sidecar.journal.entries import Row
     from otel_toolcall_eval.sidecar.journal.retention import Retention
-    from otel_toolcall_eval.sidecar.journal.store import Store
+    from otel_toolcall_eval.sidecar.journal.store import JournalStore
 
 TRANSPORT = "journal"
 """What spans and log records are counted under that were taken in by an earlier process."""
@@ -62,7 +62,7 @@ class Replay:
         self._traces: dict[bytes, None] = {}
         self._all_damaged = False
 
-    def run(self, store: Store) -> Iterator[TraceReport]:
+    def run(self, store: JournalStore) -> Iterator[TraceReport]:
         """Take up all of it; yields what is to be emitted again."""
         for found in store.decided():
             if found is None:
@@ -96,20 +96,20 @@ class Replay:
         else:
             self._traces[row.trace_id] = None
         whole = body_is_whole(row)
-        if row.kind == Kind.DECISION and whole:
+        if row.kind == RowKind.DECISION and whole:
             yield from self._take_decision(row)
             return
         yield from self._decide()
         if not whole:
             self._take_damaged(row)
-        elif row.kind == Kind.SPANS:
+        elif row.kind == RowKind.SPANS:
             self._pipeline.add(self._reader.spans(row), now_ns=self._now_ns, transport=TRANSPORT, evict=False)
-        elif row.kind == Kind.LOGS:
+        elif row.kind == RowKind.LOGS:
             records = self._reader.logs(row)
             self._pipeline.add_logs(records, received=len(records), now_ns=self._now_ns, transport=TRANSPORT)
-        elif row.kind == Kind.BIND:
+        elif row.kind == RowKind.BIND:
             self._pipeline.bind(row.trace_id, self._reader.bind(row), now_ns=self._now_ns)
-        elif row.kind == Kind.SHED:
+        elif row.kind == RowKind.SHED:
             self._pipeline.shed(SkippedRequest(transport=TRANSPORT, trace_ids={row.trace_id}), now_ns=self._now_ns)
         else:
             self._take_kept(row)
@@ -119,7 +119,7 @@ class Replay:
         self.damaged += 1
         if row.trace_id:
             self._earlier.mark_damaged(row.trace_id)
-        if row.kind == Kind.DECISION:  # decided it is, whatever was said: a second verdict would contradict the first
+        if row.kind == RowKind.DECISION:  # decided it is, whatever was said: a second verdict would contradict the first
             self._earlier.decide(row.trace_id, (), Trigger.ROOT_SPAN, age_ns=0, now_ns=self._now_ns)
             self._earlier.remember(row.trace_id, age_ns=0, now_ns=self._now_ns)
 

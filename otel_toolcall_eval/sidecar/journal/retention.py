@@ -23,7 +23,7 @@ LOG_WINDOW_NS = 3660 * SECOND_NS
 
 
 @dataclass(slots=True, kw_only=True)
-class Fate:
+class TraceRecord:
     """What was decided of a trace whose rows are still here.
 
     Attributes:
@@ -64,7 +64,7 @@ class Retention:
         self._log_bytes = log_bytes
         self._keep_ns = limits.decisions_ns
         self._most_decided = limits.decisions
-        self.fates: dict[bytes, Fate] = {}
+        self.fates: dict[bytes, TraceRecord] = {}
         self._watched: deque[tuple[int, bytes]] = deque()  # when to look whether a decided trace is still held
         self._gone: deque[tuple[int, bytes]] = deque()  # the last row to remove, and the trace
         self._leaving: dict[bytes, int] = {}  # the traces in it, each with the greatest of those numbers
@@ -81,7 +81,7 @@ class Retention:
         """Note a decision."""
         fate = self.fates.get(trace_id)
         if fate is None:
-            fate = self.fates[trace_id] = Fate()
+            fate = self.fates[trace_id] = TraceRecord()
             self._watched.appendleft((0, trace_id))  # it may have been given up with it
         fate.number = number
         fate.keys.setdefault(key, unix_ns)

@@ -22,11 +22,11 @@ from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.sidecar.journal.compaction import compaction
-from otel_toolcall_eval.sidecar.journal.entries import WAITING, Kind, bind_of, decision_of, logs_of, shed_of, spans_of
+from otel_toolcall_eval.sidecar.journal.entries import WAITING, RowKind, bind_of, decision_of, logs_of, shed_of, spans_of
 from otel_toolcall_eval.sidecar.journal.replay import Replay
 from otel_toolcall_eval.sidecar.journal.retention import SECOND_NS, Removal, Retention
-from otel_toolcall_eval.sidecar.journal.store import FAULTS, Store, Sync
-from otel_toolcall_eval.sidecar.journal.ticker import Ticker
+from otel_toolcall_eval.sidecar.journal.store import FAULTS, JournalStore, Sync
+from otel_toolcall_eval.sidecar.journal.ticker import SyncTimer
 from otel_toolcall_eval.sidecar.journal.writer import Writer
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class SqliteJournal:
         flush: Callable[[float], bool],
         unix_clock: Callable[[], int] = time.time_ns,
         compact_bytes: int = COMPACT_BYTES,
-        store: Store | None = None,
+        store: JournalStore | None = None,
     ) -> None:
         """Open the file, and have it for ourselves.
 
@@ -82,7 +82,7 @@ class SqliteJournal:
             SettingsError: the file can't be had.
         """
         self.keeps_senders_waiting = sync is Sync.ACK
-        self._store = store or Store(path, sync)
+        self._store = store or JournalStore(path, sync)
         self._writer = Writer(
             self._store, while_failing="requests are refused" if self.keeps_senders_waiting else "judging goes on without the journal"
         )
@@ -101,9 +101,9 @@ class SqliteJournal:
         self._held: list[TraceReport] = []
         self._tidy_ns = 0
         self._damaged = self._sync_failures = 0
-        self._tickers = [Ticker("delivery", DELIVER_SECONDS, self.deliver)]
+        self._tickers = [SyncTimer("delivery", DELIVER_SECONDS, self.deliver)]
         if sync is Sync.INTERVAL:
-            self._tickers.append(Ticker("sync", SYNC_SECONDS, self._sync_disk))
+            self._tickers.append(SyncTimer("sync", SYNC_SECONDS, self._sync_disk))
 
     def replay(self, pipeline: Pipeline, *, now_ns: int) -> Iterator[TraceReport]:
         """Take up what an earlier process left; yields the reports that may not have reached whoever listens."""
@@ -132,7 +132,7 @@ class SqliteJournal:
     def write(self, items: Sequence[WorkItem], pipeline: Pipeline, *, now_ns: int) -> Sequence[WorkItem]:
         """Write requests, let their senders be answered, and return what is to be taken in: all of it, unless some had to be refused."""
         drafts = [draft for item in items for draft in _drafts(item, pipeline, now_ns)]
-        trace_ids = [draft.trace_id for draft in drafts if draft.kind is Kind.SPANS]
+        trace_ids = [draft.trace_id for draft in drafts if draft.kind is RowKind.SPANS]
         if drafts and not self._insert(drafts, now_ns):
             if self.keeps_senders_waiting:
                 return [item for item in items if not _refused(item)]

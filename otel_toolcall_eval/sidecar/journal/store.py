@@ -55,7 +55,7 @@ class UnusableFileError(Exception):
     """The file is no journal that we can read."""
 
 
-class Store:
+class JournalStore:
     """An open file. Every method but ``close`` and ``sync`` raises one of FAULTS if the disk or the file fails.
 
     Attributes:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Ticker:
+class SyncTimer:
     """A thread that calls."""
 
     def __init__(self, name: str, seconds: float, call: Callable[[], None]) -> None:

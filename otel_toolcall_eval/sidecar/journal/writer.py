@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.sidecar.journal.entries import Draft, Row
     from otel_toolcall_eval.sidecar.journal.retention import Removal
     from otel_toolcall_eval.sidecar.journal.statements import Statement
-    from otel_toolcall_eval.sidecar.journal.store import Store
+    from otel_toolcall_eval.sidecar.journal.store import JournalStore
 
 _logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Writer:
         failures: how many attempts failed.
     """
 
-    def __init__(self, store: Store, *, while_failing: str) -> None:
+    def __init__(self, store: JournalStore, *, while_failing: str) -> None:
         """Go on after the rows that there are; ``while_failing`` tells the operator what happens as long as the file can't be written."""
         self._store = store
         self._while_failing = while_failing

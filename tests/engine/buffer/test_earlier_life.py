@@ -9,7 +9,7 @@ import pytest
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.earlier_life import Flags
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.packing import SpanReader, SpanWriter
+from otel_toolcall_eval.engine.buffer.packing import StoredSpanReader, StoredSpanWriter
 from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
 from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
 from otel_toolcall_eval.model.score import Label
@@ -187,7 +187,7 @@ def test_spans_come_back_equal_with_their_origins_and_share_them_again() -> None
     resource, scope = Resource(attributes={"a": (1, {"b": None})}), Scope(name="s", version="1")
     event = SpanEvent(name="exception", time_unix_ns=3, attributes={"m": b"\xff"})
     spans = [replace(span(n), resource=resource, scope=scope, events=(event,)) for n in (1, 2)]
-    reader, writer = SpanReader(), SpanWriter()
+    reader, writer = StoredSpanReader(), StoredSpanWriter()
     first, second = (reader.read(TRACE, writer.write(spans)) for _ in range(2))
     assert first == second == spans
     assert first[0].resource is second[1].resource
@@ -195,9 +195,9 @@ def test_spans_come_back_equal_with_their_origins_and_share_them_again() -> None
 
 
 def test_reader_forgets_origins_that_never_come_again() -> None:
-    reader = SpanReader()
+    reader = StoredSpanReader()
     for number in range(2500):
-        reader.read(TRACE, SpanWriter().write([span(1, resource={"n": number})]))
+        reader.read(TRACE, StoredSpanWriter().write([span(1, resource={"n": number})]))
     assert len(reader._read) <= 1001  # noqa: SLF001 - what it takes is not to be seen from outside
 
 

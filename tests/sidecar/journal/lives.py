@@ -18,7 +18,7 @@ from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
-from otel_toolcall_eval.sidecar.journal.entries import Kind
+from otel_toolcall_eval.sidecar.journal.entries import RowKind
 from otel_toolcall_eval.sidecar.journal.sqlite_journal import COMPACT_BYTES, SqliteJournal
 from otel_toolcall_eval.sidecar.journal.store import Sync
 from tests.engine.buffer.judged import READER, count, criteria_set
@@ -42,7 +42,7 @@ SELECT EXISTS (SELECT max(CASE WHEN kind = :decision THEN number END) AS decided
                FROM entries WHERE kind IN (:spans, :open, :settled, :decision) GROUP BY trace_id
                HAVING decided IS NULL OR decided > (SELECT number FROM delivered))
 """
-_KINDS = {kind.name.lower(): int(kind) for kind in Kind}
+_KINDS = {kind.name.lower(): int(kind) for kind in RowKind}
 
 
 def holds_open(path: Path) -> bool:

@@ -20,7 +20,7 @@ from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.trace import IncompletenessReason
 from otel_toolcall_eval.sidecar.journal import statements as sql
 from otel_toolcall_eval.sidecar.journal.retention import LOG_WINDOW_NS, Retention
-from otel_toolcall_eval.sidecar.journal.store import APPLICATION_ID, FORMAT_VERSION, Store, Sync
+from otel_toolcall_eval.sidecar.journal.store import APPLICATION_ID, FORMAT_VERSION, JournalStore, Sync
 from tests.fakes import SECOND_NS, span
 from tests.sidecar.journal.lives import Life, copy_of, next_life, request, verdicts
 from tests.sidecar.journal.test_replay import AGENT, labels, tool
@@ -149,10 +149,10 @@ def test_failure_to_sync_is_counted(path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_second_process_on_one_file_is_refused_and_the_first_goes_on(path: Path) -> None:
-    store = Store(path, Sync.INTERVAL)
+    store = JournalStore(path, Sync.INTERVAL)
     for _ in range(2):  # the first attempt must not have let go of the lock
         with pytest.raises(SettingsError, match="another process has this journal"):
-            Store(path, Sync.ACK)
+            JournalStore(path, Sync.ACK)
         code = "import sys, pathlib; from otel_toolcall_eval.sidecar.journal.store import *; Store(pathlib.Path(sys.argv[1]), Sync.ACK)"
         ended = subprocess.run([sys.executable, "-c", code, str(path)], check=False, capture_output=True, text=True)
         assert "another process has this journal" in ended.stderr
@@ -162,12 +162,12 @@ def test_second_process_on_one_file_is_refused_and_the_first_goes_on(path: Path)
 
 def test_folder_that_is_not_there_is_an_error_with_a_cure(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"can't be opened.*No such file.*journal\.path"):
-        Store(tmp_path / "no" / "j", Sync.NONE)
+        JournalStore(tmp_path / "no" / "j", Sync.NONE)
 
 
 def test_folder_in_place_of_a_file_is_an_error_with_a_cure(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"can't be opened.*journal\.path"):
-        Store(tmp_path, Sync.NONE)
+        JournalStore(tmp_path, Sync.NONE)
 
 
 def test_database_of_another_program_is_left_alone(path: Path) -> None:
@@ -177,7 +177,7 @@ def test_database_of_another_program_is_left_alone(path: Path) -> None:
     path.chmod(0o644)
     before = path.read_bytes()
     with pytest.raises(SettingsError, match="the database of another program"):
-        Store(path, Sync.NONE)
+        JournalStore(path, Sync.NONE)
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (before, 0o644)
 
 
@@ -185,7 +185,7 @@ def test_others_may_not_read_the_files(path: Path) -> None:
     mask = os.umask(0)
     try:
         for sync in Sync:
-            store = Store(path, sync)
+            store = JournalStore(path, sync)
             store.change((sql.DELIVER, [(1,)]))
             assert {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()} == {"j": 0o600, "j-wal": 0o600}
             store.close()
@@ -198,7 +198,7 @@ def test_others_may_not_read_the_files(path: Path) -> None:
 
 
 def prepared(path: Path, *statements: str) -> None:
-    Store(path, Sync.NONE).close()
+    JournalStore(path, Sync.NONE).close()
     connection = sqlite3.connect(path)
     for statement in statements:
         connection.execute(statement)
@@ -208,7 +208,7 @@ def prepared(path: Path, *statements: str) -> None:
 
 def test_file_of_a_newer_format_is_moved_aside(path: Path) -> None:
     prepared(path, f"PRAGMA user_version = {FORMAT_VERSION + 1}")
-    store = Store(path, Sync.NONE)
+    store = JournalStore(path, Sync.NONE)
     assert store.discarded == 1
     assert path.with_name("j.corrupt-1").exists()
     store.close()
@@ -217,7 +217,7 @@ def test_file_of_a_newer_format_is_moved_aside(path: Path) -> None:
 def test_each_file_that_is_moved_aside_gets_a_name_of_its_own(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for number in (1, 2):
         path.write_bytes(b"this is no database, whatever it was meant to be" * 30)
-        Store(path, Sync.NONE).close()
+        JournalStore(path, Sync.NONE).close()
         assert path.with_name(f"j.corrupt-{number}").read_bytes().startswith(b"this is no database")
     assert [record.__dict__["moved_to"] for record in caplog.records] == [f"{path}.corrupt-1", f"{path}.corrupt-2"]
 
@@ -226,7 +226,7 @@ def test_tables_that_are_not_ours_under_our_mark_are_moved_aside_when_they_are_r
     connection = sqlite3.connect(path)
     connection.executescript(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT_VERSION}; CREATE TABLE x (y)")
     connection.close()
-    store = Store(path, Sync.NONE)
+    store = JournalStore(path, Sync.NONE)
     assert store.discarded == 1
     store.close()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.model.trace import IncompletenessReason
-from otel_toolcall_eval.sidecar.journal.store import Store, Sync
+from otel_toolcall_eval.sidecar.journal.store import JournalStore, Sync
 from tests.fakes import span
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar.journal.lives import Life, copy_of, next_life
@@ -100,14 +100,14 @@ def test_a10_damaged_memory_of_a_decision_is_counted(path: Path) -> None:
 
 def test_a10_reading_that_breaks_off_leaves_every_trace_in_doubt_and_a_new_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = left_by(path)
-    read = Store.rows
+    read = JournalStore.rows
 
-    def breaks_off(store: Store) -> Iterator[Row]:
+    def breaks_off(store: JournalStore) -> Iterator[Row]:
         yield next(iter(read(store)))
         message = "database disk image is malformed"
         raise sqlite3.DatabaseError(message)
 
-    monkeypatch.setattr(Store, "rows", breaks_off)
+    monkeypatch.setattr(JournalStore, "rows", breaks_off)
     life = Life(left, Sync.ACK)
     monkeypatch.undo()
     life.send(span(1, trace=5))

@@ -17,7 +17,7 @@ import pytest
 
 from otel_toolcall_eval.sidecar.journal import statements as sql
 from otel_toolcall_eval.sidecar.journal import store as store_module
-from otel_toolcall_eval.sidecar.journal.store import Store, Sync
+from otel_toolcall_eval.sidecar.journal.store import JournalStore, Sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ class Disk:
         path = folder / f"cut-{next(_numbers)}"
         path.write_bytes(self.file)
         path.with_name(f"{path.name}-wal").write_bytes(self.log)
-        opened = Store(path, Sync.NONE)
+        opened = JournalStore(path, Sync.NONE)
         try:
             assert opened.discarded == 0, MOVED_ASIDE
             found = {row.number: row.body for row in opened.rows()}
@@ -87,7 +87,7 @@ def cuts(before: Disk, after: Disk, chance: random.Random) -> Iterator[tuple[Dis
         yield Disk(file=half_written(before.file, after.file, chance), log=after.log), True
 
 
-def commits(store: Store, chance: random.Random) -> Iterator[Rows]:
+def commits(store: JournalStore, chance: random.Random) -> Iterator[Rows]:
     """Do what a journal does, a commit at a time; yields what is in it after each."""
     held: Rows = {}
     for number in range(1, COMMITS + 1):
@@ -113,7 +113,7 @@ def small_log(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_power_cut_loses_no_commit_that_was_acknowledged_and_halves_none(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     path = tmp_path / "journal"
-    store = Store(path, Sync.ACK)
+    store = JournalStore(path, Sync.ACK)
     store.change((sql.INSERT, [(1 << 41, bytes(16), 1, 0, 0, b"first")]), (sql.DELETE_ROW, [(1 << 41,)]))
     before, held = Disk.of(path), dict[int, bytes]()
     written_back, begun_anew, tried, lost = 0, 0, 0, 0
@@ -137,7 +137,7 @@ def test_a_power_cut_loses_no_commit_that_was_acknowledged_and_halves_none(tmp_p
 def test_a_log_that_is_cut_anywhere_gives_what_was_committed_at_some_moment(tmp_path: Path) -> None:
     chance = random.Random(7)  # noqa: S311 - no secret
     path = tmp_path / "journal"
-    store = Store(path, Sync.INTERVAL)
+    store = JournalStore(path, Sync.INTERVAL)
     history: list[Rows] = [{}]
     for now in commits(store, chance):
         history.append(now)
@@ -153,7 +153,7 @@ def test_a_log_that_is_cut_after_it_was_written_back_harms_nobody(tmp_path: Path
     """No power cut does that, since the log was synced; a disk that lies does, or a copy of a file that was being written."""
     chance = random.Random(8)  # noqa: S311 - no secret
     path = tmp_path / "journal"
-    store = Store(path, Sync.INTERVAL)
+    store = JournalStore(path, Sync.INTERVAL)
     moved_aside = 0
     for _ in commits(store, chance):
         disk = Disk.of(path)
@@ -172,7 +172,7 @@ def test_the_model_of_a_power_cut_finds_a_file_that_is_not_synced(tmp_path: Path
     monkeypatch.setattr(store_module, "_WAL_PAGES", 40)
     chance = random.Random(3)  # noqa: S311 - no secret
     path = tmp_path / "journal"
-    store = Store(path, Sync.ACK)
+    store = JournalStore(path, Sync.ACK)
     states = [Disk.of(path)]
     wrong = 0
     for now in commits(store, chance):

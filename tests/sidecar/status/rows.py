@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.exporters.events.attributes import explanation
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Resource
-from otel_toolcall_eval.sidecar.admin.status.condensing import ReportRow, Telling, VerdictRow, condense
+from otel_toolcall_eval.sidecar.admin.status.condensing import ReportDetail, ReportRow, VerdictRow, condense
 from tests.exporters.reports import evaluated_span, report, score, verdict
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import TraceReport
 
-TELL = Telling(explain=explanation)
+TELL = ReportDetail(explain=explanation)
 NOW_NS = 1_800_000_000_000_000_000
 
 

@@ -13,7 +13,7 @@ from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import Extraction, IgnoredSpan, ToolCall
 from otel_toolcall_eval.model.trace import IncompletenessReason, Span, StatusCode
 from otel_toolcall_eval.sidecar.admin.status import condensing
-from otel_toolcall_eval.sidecar.admin.status.condensing import ReportRow, Telling, condense
+from otel_toolcall_eval.sidecar.admin.status.condensing import ReportDetail, ReportRow, condense
 from tests.exporters.reports import CANARY, SPAN_ID, BrokenJustification, evaluated_span, inconclusive, report, score, verdict
 from tests.sidecar.status.rows import NOW_NS, TELL, judged
 
@@ -86,7 +86,7 @@ def test_values_are_shown_where_explanations_may_show_them() -> None:
     def explain(found: Any) -> str:  # noqa: ANN401 - a verdict
         return explanation(found, explain=ExplanationPolicy(values=ExplainValues.CLIP))
 
-    row = condense(report(verdict()), evaluated_unix_ns=NOW_NS, tell=Telling(explain=explain))
+    row = condense(report(verdict()), evaluated_unix_ns=NOW_NS, tell=ReportDetail(explain=explain))
     assert CANARY in row.verdicts[0].explanation
 
 
@@ -141,7 +141,7 @@ def test_secrets_are_taken_out_of_all_names_and_reasons_before_they_are_cut() ->
         conversation_id=long,
         verdicts=[replace(found.verdicts[0], evaluation_id="a hash")],
     )
-    tell = Telling(explain=explanation, redact=lambda text: text.replace(secret, "***"))
+    tell = ReportDetail(explain=explanation, redact=lambda text: text.replace(secret, "***"))
     row = condense(told, evaluated_unix_ns=NOW_NS, tell=tell)
     kept = json.dumps([document(row), row.agent, row.service, [found.criteria for found in row.verdicts]])
     assert "sk-" not in kept

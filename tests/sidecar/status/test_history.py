@@ -8,7 +8,7 @@ import pytest
 
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.sidecar.admin.status.history import MAX_CHOICES, VERDICTS_ON_A_PAGE, History
-from otel_toolcall_eval.sidecar.admin.status.store import Store
+from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore
 from tests.sidecar.status.rows import NOW_NS, row, trace_id
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ PASS, FAIL, UNSURE = Label.PASS, Label.FAIL, Label.INCONCLUSIVE
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    found = Store(None, traces=1000, limit_bytes=1 << 30, max_age_ns=10**15)
+def store() -> Iterator[HistoryStore]:
+    found = HistoryStore(None, traces=1000, limit_bytes=1 << 30, max_age_ns=10**15)
     yield found
     found.close()
 
 
 @pytest.fixture
-def history(store: Store) -> History:
+def history(store: HistoryStore) -> History:
     rows = [
         row(1, PASS, FAIL),
         row(2, UNSURE, agent="forecaster", service="weather", criteria="forecast"),
@@ -57,7 +57,7 @@ def test_all_filters_have_to_let_a_verdict_through(history: History, filters: di
     assert sum(shown.counts.values()) == len(found)
 
 
-def test_choices_are_the_values_that_there_are(history: History, store: Store) -> None:
+def test_choices_are_the_values_that_there_are(history: History, store: HistoryStore) -> None:
     assert history.choices() == {
         "agent": ["forecaster", "refunds"],
         "service": ["weather", "order-desk"],
@@ -67,7 +67,7 @@ def test_choices_are_the_values_that_there_are(history: History, store: Store) -
     assert len(history.choices()["agent"]) == MAX_CHOICES
 
 
-def test_pages_hold_every_verdict_once_though_others_come_meanwhile(history: History, store: Store) -> None:
+def test_pages_hold_every_verdict_once_though_others_come_meanwhile(history: History, store: HistoryStore) -> None:
     store.add([row(number) for number in range(100, 100 + 2 * VERDICTS_ON_A_PAGE)], now_unix_ns=NOW_NS)
     first = history.verdicts({}, page=1, until=None)
     assert (first.page, first.pages, len(first.verdicts)) == (1, 3, VERDICTS_ON_A_PAGE)
@@ -83,20 +83,20 @@ def test_a_page_that_there_is_not_is_the_nearest(history: History, asked: int, g
     assert history.verdicts({}, page=asked, until=None).page == given
 
 
-def test_nothing_remembered_is_one_empty_page(store: Store) -> None:
+def test_nothing_remembered_is_one_empty_page(store: HistoryStore) -> None:
     shown = History(store).verdicts({}, page=1, until=None)
     assert (shown.verdicts, shown.counts, shown.until, shown.pages) == ([], {}, 0, 1)
     assert History(store).reports(trace_id(1)) == []
 
 
-def test_a_later_report_supersedes_the_earlier_ones_of_its_trace(history: History, store: Store) -> None:
+def test_a_later_report_supersedes_the_earlier_ones_of_its_trace(history: History, store: HistoryStore) -> None:
     store.add([row(2, PASS, revision=1)], now_unix_ns=NOW_NS)  # type: ignore[arg-type]
     shown = history.verdicts({}, page=1, until=None).verdicts
     assert [(verdict.revision, verdict.superseded) for verdict in shown if verdict.trace_id == f"{2:032x}"] == [(1, False), (0, True)]
     assert [(report.revision, report.superseded) for report in history.reports(trace_id(2))] == [(1, False), (0, True)]
 
 
-def test_a_report_that_is_damaged_costs_no_other_one(history: History, store: Store) -> None:
+def test_a_report_that_is_damaged_costs_no_other_one(history: History, store: HistoryStore) -> None:
     store.add([row(1, PASS, revision=1)], now_unix_ns=NOW_NS)  # type: ignore[arg-type]
     store.ask("UPDATE reports SET document = x'00' WHERE revision = 1")
     assert [report.revision for report in history.reports(trace_id(1))] == [0]

@@ -16,9 +16,9 @@ from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 from otel_toolcall_eval.receivers.http.pages import Page, SiteRequest
 from otel_toolcall_eval.sidecar.admin.status.history import History
-from otel_toolcall_eval.sidecar.admin.status.recent import Recent
+from otel_toolcall_eval.sidecar.admin.status.recent import RecentReports
 from otel_toolcall_eval.sidecar.admin.status.site import MAX_CRITERIA, ROOT, StatusSite
-from otel_toolcall_eval.sidecar.admin.status.store import Store
+from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore
 from tests.exporters.reports import CANARY, BrokenJustification, evaluated_span, inconclusive, report, score, verdict
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar.status.rows import NOW_NS, TELL, judged, trace_id
@@ -79,14 +79,14 @@ def sidecar() -> PlainSidecar:
 
 
 @pytest.fixture
-def recent() -> Iterator[Recent]:
-    found = Recent(Store(None, traces=1000, limit_bytes=1 << 30, max_age_ns=10**15), tell=TELL, clock=lambda: NOW_NS)
+def recent() -> Iterator[RecentReports]:
+    found = RecentReports(HistoryStore(None, traces=1000, limit_bytes=1 << 30, max_age_ns=10**15), tell=TELL, clock=lambda: NOW_NS)
     yield found
     found.shutdown(PATIENCE_SECONDS)
 
 
 @pytest.fixture
-def site(recent: Recent, sidecar: PlainSidecar) -> StatusSite:
+def site(recent: RecentReports, sidecar: PlainSidecar) -> StatusSite:
     return StatusSite(recent=recent, history=History(recent.store), sidecar=sidecar, version="1.2", clock=lambda: NOW_NS)
 
 
@@ -136,7 +136,7 @@ def get(site: StatusSite, path: str, query: Mapping[str, str] | None = None, *, 
     return text_of(page)
 
 
-def test_recent_verdicts_have_their_justification(site: StatusSite, recent: Recent) -> None:
+def test_recent_verdicts_have_their_justification(site: StatusSite, recent: RecentReports) -> None:
     recent.emit(judged(1, FAIL, UNSURE, PASS))
     text = get(site, ROOT)
     assert text.count("search: called once, expected twice") == 3
@@ -155,7 +155,9 @@ def test_recent_verdicts_have_their_justification(site: StatusSite, recent: Rece
         ({"label": "pass", "agent": "b"}, [2, 3]),
     ],
 )
-def test_filters_are_kept_in_the_form_and_in_links(site: StatusSite, recent: Recent, query: dict[str, str], shown: list[int]) -> None:
+def test_filters_are_kept_in_the_form_and_in_links(
+    site: StatusSite, recent: RecentReports, query: dict[str, str], shown: list[int]
+) -> None:
     recent.emit(judged(1, PASS, agent="a"))
     recent.emit(judged(2, PASS, agent="b", service="s"))
     recent.emit(judged(3, PASS, agent="b", criteria="c"))
@@ -167,14 +169,14 @@ def test_filters_are_kept_in_the_form_and_in_links(site: StatusSite, recent: Rec
     assert '<a class="button plain" href="/status">Clear</a>' in text
 
 
-def test_a_filter_that_nothing_fits_says_so_and_stays_to_be_seen(site: StatusSite, recent: Recent) -> None:
+def test_a_filter_that_nothing_fits_says_so_and_stays_to_be_seen(site: StatusSite, recent: RecentReports) -> None:
     recent.emit(judged(1, PASS))
     text = get(site, ROOT, {"agent": HOSTILE, "page": "x", "until": "-1"})
     assert "No verdict fits these filters." in text
     assert " selected>&lt;script&gt;" in text
 
 
-def test_pages_lead_to_each_other(site: StatusSite, recent: Recent) -> None:
+def test_pages_lead_to_each_other(site: StatusSite, recent: RecentReports) -> None:
     for number in range(120):
         recent.emit(judged(number, PASS, agent="a b"))
     first = get(site, ROOT, {"agent": "a b"})
@@ -185,7 +187,7 @@ def test_pages_lead_to_each_other(site: StatusSite, recent: Recent) -> None:
     assert 'rel="next"' not in get(site, ROOT, {"until": "120", "page": "3"})
 
 
-def test_an_empty_page_says_what_to_look_at(site: StatusSite, recent: Recent) -> None:
+def test_an_empty_page_says_what_to_look_at(site: StatusSite, recent: RecentReports) -> None:
     assert "Nothing was judged yet. A trace is judged once" in get(site, ROOT)
     recent.emit(judged(1))
     text = get(site, ROOT)
@@ -193,7 +195,7 @@ def test_an_empty_page_says_what_to_look_at(site: StatusSite, recent: Recent) ->
     assert re.search(r"1 trace had\s+<a", text) or "1 trace had <a" in text
 
 
-def test_what_was_left_out_is_said(site: StatusSite, recent: Recent) -> None:
+def test_what_was_left_out_is_said(site: StatusSite, recent: RecentReports) -> None:
     for number in range(301):
         recent.emit(judged(number, PASS))
     for number in range(703):
@@ -205,13 +207,13 @@ def test_what_was_left_out_is_said(site: StatusSite, recent: Recent) -> None:
     assert text.index("since the start.") < text.index("Verdicts, newest first")  # beside the numbers, which are of a part then
 
 
-def test_a_file_that_fails_is_said(site: StatusSite, recent: Recent) -> None:
+def test_a_file_that_fails_is_said(site: StatusSite, recent: RecentReports) -> None:
     assert "could not be written" not in get(site, ROOT)
     recent.store.ask("SELECT nothing FROM nowhere")
     assert "1 time the file could not be written or read" in get(site, ROOT)
 
 
-def test_a_trace_shows_why_it_was_judged_when_and_what_was_expected(site: StatusSite, recent: Recent) -> None:
+def test_a_trace_shows_why_it_was_judged_when_and_what_was_expected(site: StatusSite, recent: RecentReports) -> None:
     found = judged(1, FAIL, UNSURE)
     recent.emit(
         replace(
@@ -232,7 +234,7 @@ def test_a_trace_shows_why_it_was_judged_when_and_what_was_expected(site: Status
     assert text.count("<svg") == 1
 
 
-def test_a_revision_stands_for_its_trace_and_the_earlier_ones_below(site: StatusSite, recent: Recent) -> None:
+def test_a_revision_stands_for_its_trace_and_the_earlier_ones_below(site: StatusSite, recent: RecentReports) -> None:
     recent.emit(judged(1, FAIL))
     recent.emit(judged(1, PASS, revision=1))
     text = get(site, f"{ROOT}/traces/{trace_id(1).hex()}")
@@ -242,7 +244,7 @@ def test_a_revision_stands_for_its_trace_and_the_earlier_ones_below(site: Status
     assert '<span class="note">superseded</span>' in get(site, ROOT)
 
 
-def test_agent_runs_of_one_trace_stand_beside_each_other(site: StatusSite, recent: Recent) -> None:
+def test_agent_runs_of_one_trace_stand_beside_each_other(site: StatusSite, recent: RecentReports) -> None:
     found = judged(1, FAIL)
     assert found.evaluated_span is not None
     recent.emit(found)
@@ -252,7 +254,7 @@ def test_agent_runs_of_one_trace_stand_beside_each_other(site: StatusSite, recen
     assert "superseded" not in text
 
 
-def test_a_trace_without_spans_or_calls_says_so(site: StatusSite, recent: Recent) -> None:
+def test_a_trace_without_spans_or_calls_says_so(site: StatusSite, recent: RecentReports) -> None:
     found = judged(1, FAIL)
     recent.emit(replace(found, spans=(), evaluated_span=None, extraction=replace(found.extraction, calls=())))
     text = get(site, f"{ROOT}/traces/{trace_id(1).hex()}")
@@ -285,7 +287,7 @@ def criteria_set(name: str, *, threshold: float = 1.0) -> CriteriaSet:
     )
 
 
-def test_criteria_and_unbound_services_are_listed(site: StatusSite, sidecar: PlainSidecar, recent: Recent) -> None:
+def test_criteria_and_unbound_services_are_listed(site: StatusSite, sidecar: PlainSidecar, recent: RecentReports) -> None:
     assert "No criteria are loaded" in get(site, f"{ROOT}/criteria")
     sidecar.sets = [criteria_set("a&b", threshold=0.5), *(criteria_set(f"c{number}") for number in range(MAX_CRITERIA))]
     recent.emit(replace(judged(5, service="newsletter"), unknown_criteria=("typo",)))
@@ -307,7 +309,7 @@ def test_criteria_and_unbound_services_are_listed(site: StatusSite, sidecar: Pla
         assert part in text
 
 
-def test_hostile_names_are_text_on_every_page(site: StatusSite, recent: Recent, sidecar: PlainSidecar) -> None:
+def test_hostile_names_are_text_on_every_page(site: StatusSite, recent: RecentReports, sidecar: PlainSidecar) -> None:
     found = judged(1, FAIL, agent=HOSTILE, service=HOSTILE, criteria=HOSTILE)
     hostile = replace(found.spans[0], name=HOSTILE)
     call = replace(found.extraction.calls[0], name=HOSTILE, agent=HOSTILE, dialects=(HOSTILE,), span_id=hostile.span_id)
@@ -374,7 +376,7 @@ def test_only_who_logged_in_is_offered_to_log_out(site: StatusSite) -> None:
     assert 'method="post" action="/status/logout"' in text_of(page)
 
 
-def test_what_was_not_recorded_is_open_and_not_unmet(site: StatusSite, recent: Recent) -> None:
+def test_what_was_not_recorded_is_open_and_not_unmet(site: StatusSite, recent: RecentReports) -> None:
     recent.emit(judged(1, UNSURE))
     recent.emit(judged(2, FAIL))
     for number, shown in ((1, "met open"), (2, "met no")):
@@ -395,7 +397,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-def test_every_kind_of_report_is_shown(site: StatusSite, recent: Recent, odd: TraceReport) -> None:
+def test_every_kind_of_report_is_shown(site: StatusSite, recent: RecentReports, odd: TraceReport) -> None:
     recent.emit(replace(odd, spans=() if odd.evaluated_span is None else (odd.evaluated_span,)))
     get(site, ROOT)
     get(site, f"{ROOT}/criteria")

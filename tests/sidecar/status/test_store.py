@@ -13,7 +13,7 @@ import pytest
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.sidecar.admin.status.history import History
-from otel_toolcall_eval.sidecar.admin.status.store import SCHEMA_VERSION, Store
+from otel_toolcall_eval.sidecar.admin.status.store import SCHEMA_VERSION, HistoryStore
 from tests.sidecar.status.rows import NOW_NS, row, trace_id
 
 if TYPE_CHECKING:
@@ -26,19 +26,19 @@ HOUR_NS = 3600 * 10**9
 
 
 @contextmanager
-def stored(path: Path | None = None, *, traces: int = 100, limit_bytes: int = 1 << 20, max_age_ns: int = HOUR_NS) -> Iterator[Store]:
-    store = Store(path, traces=traces, limit_bytes=limit_bytes, max_age_ns=max_age_ns)
+def stored(path: Path | None = None, *, traces: int = 100, limit_bytes: int = 1 << 20, max_age_ns: int = HOUR_NS) -> Iterator[HistoryStore]:
+    store = HistoryStore(path, traces=traces, limit_bytes=limit_bytes, max_age_ns=max_age_ns)
     try:
         yield store
     finally:
         store.close()
 
 
-def add(store: Store, *rows: ReportRow, now_ns: int = NOW_NS) -> None:
+def add(store: HistoryStore, *rows: ReportRow, now_ns: int = NOW_NS) -> None:
     store.add(rows, now_unix_ns=now_ns)
 
 
-def numbers(store: Store) -> Sequence[int]:
+def numbers(store: HistoryStore) -> Sequence[int]:
     found = store.ask("SELECT trace_id FROM reports ORDER BY number")
     return [int.from_bytes(traced) for (traced,) in found if isinstance(traced, bytes)]
 
@@ -162,7 +162,7 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> 
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     before = path.read_bytes()
     with pytest.raises(SettingsError, match=f"it is of format {SCHEMA_VERSION + 1}, and this version reads up to format {SCHEMA_VERSION}"):
-        Store(path, traces=1, limit_bytes=1, max_age_ns=1)
+        HistoryStore(path, traces=1, limit_bytes=1, max_age_ns=1)
     assert path.read_bytes() == before
 
 
@@ -172,21 +172,21 @@ def test_the_database_of_another_program_is_refused_and_left_alone(tmp_path: Pat
         connection.execute("CREATE TABLE theirs (a)")
     before = path.read_bytes()
     with pytest.raises(SettingsError, match="the database of another program"):
-        Store(path, traces=1, limit_bytes=1, max_age_ns=1)
+        HistoryStore(path, traces=1, limit_bytes=1, max_age_ns=1)
     assert path.read_bytes() == before
 
 
 def test_a_second_sidecar_on_the_same_file_does_not_start(tmp_path: Path) -> None:
     with stored(tmp_path / "status.db") as store:
         with pytest.raises(SettingsError, match="another process has this file"):
-            Store(tmp_path / "status.db", traces=1, limit_bytes=1, max_age_ns=1)
+            HistoryStore(tmp_path / "status.db", traces=1, limit_bytes=1, max_age_ns=1)
         add(store, row(1))
         assert numbers(store) == [1]
 
 
 def test_a_folder_that_is_not_there_is_a_setting_to_mend(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"status\.path"):
-        Store(tmp_path / "missing" / "status.db", traces=1, limit_bytes=1, max_age_ns=1)
+        HistoryStore(tmp_path / "missing" / "status.db", traces=1, limit_bytes=1, max_age_ns=1)
 
 
 def test_what_the_disk_refuses_is_counted_and_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -238,7 +238,7 @@ def test_a_report_larger_than_all_the_room_is_not_kept_and_nothing_breaks() -> N
 def test_a_folder_that_cant_be_moved_in_is_a_setting_to_mend(tmp_path: Path) -> None:
     (tmp_path / "status.db").mkdir()
     with pytest.raises(SettingsError, match="can't be opened"):
-        Store(tmp_path / "status.db", traces=1, limit_bytes=1, max_age_ns=1)
+        HistoryStore(tmp_path / "status.db", traces=1, limit_bytes=1, max_age_ns=1)
 
 
 def test_a_verdict_that_is_emitted_again_is_remembered_once() -> None:

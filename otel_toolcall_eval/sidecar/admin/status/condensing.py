@@ -2,7 +2,7 @@
 
 Names of spans, tools, agents and criteria, times, states and reasons are kept; attributes, arguments, outputs, status messages and
 errors' texts are not. Explanations are those of ``emission.attributes.explanation``, which has the rules on values.
-Threads: that of ``Recent``. An explanation may decode payloads that the worker's thread has not looked at; both would find the same.
+Threads: that of ``RecentReports``. An explanation may decode payloads that the worker's thread has not looked at; both would find the same.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _URGENCY: Final = {Label.FAIL: 0, Label.INCONCLUSIVE: 1, Label.PASS: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
+class ReportDetail:
     """The rules on what may be shown.
 
     Attributes:
@@ -92,7 +92,7 @@ class ReportRow:
     document: Mapping[str, Plain]
 
 
-def condense(report: TraceReport, *, evaluated_unix_ns: int, tell: Telling) -> ReportRow:
+def condense(report: TraceReport, *, evaluated_unix_ns: int, tell: ReportDetail) -> ReportRow:
     """Return what is kept of a report.
 
     Cost: 0.25 ms for a trace of ten spans and four verdicts, a third of it for explanations.
@@ -111,7 +111,7 @@ def condense(report: TraceReport, *, evaluated_unix_ns: int, tell: Telling) -> R
     )
 
 
-def _verdict_row(verdict: Verdict, tell: Telling) -> VerdictRow:
+def _verdict_row(verdict: Verdict, tell: ReportDetail) -> VerdictRow:
     return VerdictRow(
         criteria=tell.name(verdict.criteria),
         evaluator=tell.name(verdict.evaluator),
@@ -121,7 +121,7 @@ def _verdict_row(verdict: Verdict, tell: Telling) -> VerdictRow:
     )
 
 
-def _document(report: TraceReport, verdicts: Sequence[Verdict], tell: Telling) -> Mapping[str, Plain]:
+def _document(report: TraceReport, verdicts: Sequence[Verdict], tell: ReportDetail) -> Mapping[str, Plain]:
     extraction = report.extraction
     spans = sorted(report.spans, key=lambda span: (span.start_unix_ns, -span.end_unix_ns))
     calls = extraction.calls[:MAX_CALLS]
@@ -151,7 +151,7 @@ def _document(report: TraceReport, verdicts: Sequence[Verdict], tell: Telling) -
     }
 
 
-def _verdict(verdict: Verdict, tell: Telling) -> Mapping[str, Plain]:
+def _verdict(verdict: Verdict, tell: ReportDetail) -> Mapping[str, Plain]:
     comparisons = _comparisons(verdict)
     return {
         "id": verdict.evaluation_id,
@@ -175,7 +175,7 @@ def _comparisons(verdict: Verdict) -> list[Comparison]:
         return []
 
 
-def _comparison(comparison: Comparison, tell: Telling) -> Mapping[str, Plain]:
+def _comparison(comparison: Comparison, tell: ReportDetail) -> Mapping[str, Plain]:
     return {
         "label": tell.name(comparison.label),
         "expected": tell.text(comparison.expected),
@@ -185,7 +185,7 @@ def _comparison(comparison: Comparison, tell: Telling) -> Mapping[str, Plain]:
     }
 
 
-def _span(span: Span, tell: Telling) -> Mapping[str, Plain]:
+def _span(span: Span, tell: ReportDetail) -> Mapping[str, Plain]:
     return {
         "id": span.span_id.hex(),
         "parent": _hex(span.parent_span_id),
@@ -196,7 +196,7 @@ def _span(span: Span, tell: Telling) -> Mapping[str, Plain]:
     }
 
 
-def _call(call: ToolCall, tell: Telling) -> Mapping[str, Plain]:
+def _call(call: ToolCall, tell: ReportDetail) -> Mapping[str, Plain]:
     return {
         "name": tell.name(call.name),
         "kind": call.kind.value,
@@ -212,7 +212,7 @@ def _call(call: ToolCall, tell: Telling) -> Mapping[str, Plain]:
     }
 
 
-def _ignored(span: IgnoredSpan, tell: Telling) -> Mapping[str, Plain]:
+def _ignored(span: IgnoredSpan, tell: ReportDetail) -> Mapping[str, Plain]:
     return {
         "span": span.span_id.hex(),
         "name": tell.name(span.name),

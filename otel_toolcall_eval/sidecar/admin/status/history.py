@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.sidecar.admin.status.store import Store
+    from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore
 
 VERDICTS_ON_A_PAGE: Final = 50
 MAX_CHOICES: Final = 100
@@ -43,7 +43,7 @@ _OF_REPORT: Final = "SELECT criteria, evaluator, label, score, explanation FROM 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class DisplayedReport:
     """A verdict in the list."""
 
     evaluated_unix_ns: int
@@ -68,7 +68,7 @@ class ShownPage:
         until: number of the newest report that was looked at; with it, further pages go on where this one ends.
     """
 
-    verdicts: Sequence[Shown]
+    verdicts: Sequence[DisplayedReport]
     counts: Mapping[str, int]
     until: int
     page: int
@@ -92,7 +92,7 @@ class ShownReport:
 class History:
     """What was judged. Any thread."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: HistoryStore) -> None:
         """Ask this store."""
         self._store = store
 
@@ -149,9 +149,9 @@ class History:
         )
 
 
-def _shown(*row: Any) -> Shown:  # noqa: ANN401 - as the tables say
+def _shown(*row: Any) -> DisplayedReport:  # noqa: ANN401 - as the tables say
     evaluated_unix_ns, trace_id, revision, agent, service, criteria, evaluator, label, score, explanation, superseded = row
-    return Shown(
+    return DisplayedReport(
         evaluated_unix_ns=evaluated_unix_ns,
         trace_id=trace_id.hex(),
         revision=revision,

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.sidecar.admin.status.condensing import Telling
-    from otel_toolcall_eval.sidecar.admin.status.store import Store
+    from otel_toolcall_eval.sidecar.admin.status.condensing import ReportDetail
+    from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore
 
 _logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class UnboundService:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ReportTotals:
     """What came since the start, whether or not it is remembered."""
 
     passing: int = 0
@@ -78,14 +78,14 @@ class Seen:
     others_left_out: int = 0
 
 
-class Recent:
+class RecentReports:
     """An emitter that remembers. ``emit`` is called by the worker's thread, all else by any.
 
     Attributes:
         store: what is remembered.
     """
 
-    def __init__(self, store: Store, *, tell: Telling, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, store: HistoryStore, *, tell: ReportDetail, clock: Callable[[], int] = time.time_ns) -> None:
         """Remember in this store, which is closed at the end; the thread starts with the first report.
 
         Args:
@@ -177,10 +177,10 @@ class Recent:
                 self.store.add(rows, now_unix_ns=self._clock())
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> ReportTotals:
         """Return what came since the start."""
         with self._lock:
-            return Seen(
+            return ReportTotals(
                 passing=self._counts[True],
                 others=self._counts[False],
                 unbound=self._unbound_traces,

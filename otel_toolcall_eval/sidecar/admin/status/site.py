@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.receivers.http.pages import SiteRequest
     from otel_toolcall_eval.sidecar.admin.status.history import History
-    from otel_toolcall_eval.sidecar.admin.status.recent import Recent
+    from otel_toolcall_eval.sidecar.admin.status.recent import RecentReports
     from otel_toolcall_eval.sidecar.admin.status.rendering import Templates
 
 ROOT: Final = "/status"
@@ -41,7 +41,7 @@ _TRACE = re.compile(rf"{ROOT}/traces/([0-9a-f]{{32}})", re.ASCII)
 _WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
-class Sidecar(Protocol):
+class StatusSource(Protocol):
     """What the pages ask of the running sidecar, beside what was judged."""
 
     def waiting(self, *, limit: int) -> OpenTracesSnapshot:
@@ -60,7 +60,7 @@ class StatusSite:
     open_paths = frozenset(_FILES)
 
     def __init__(
-        self, *, recent: Recent, history: History, sidecar: Sidecar, version: str, clock: Callable[[], int] = time.time_ns
+        self, *, recent: RecentReports, history: History, sidecar: StatusSource, version: str, clock: Callable[[], int] = time.time_ns
     ) -> None:
         """Show these.
 

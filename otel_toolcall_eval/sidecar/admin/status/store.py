@@ -47,7 +47,7 @@ class _DamagedError(Exception):
     """Nothing can be read out of the file."""
 
 
-class Store:
+class HistoryStore:
     """Reports that are remembered.
 
     Attributes:

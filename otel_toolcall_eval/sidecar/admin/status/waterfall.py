@@ -18,7 +18,7 @@ MAX_DEPTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class TimelineBar:
     """One span.
 
     Attributes:
@@ -46,7 +46,7 @@ class Bar:
     dialects: tuple[str, ...] = ()
 
 
-def lay_out(document: Mapping[str, Any], *, judged: str) -> Sequence[Bar]:
+def lay_out(document: Mapping[str, Any], *, judged: str) -> Sequence[TimelineBar]:
     """Return the bars of what ``condensing`` kept of a trace, each below its parent, siblings by their start."""
     spans = document["spans"]
     if not spans:
@@ -71,7 +71,7 @@ def lay_out(document: Mapping[str, Any], *, judged: str) -> Sequence[Bar]:
         left_out = ignored.get(span_id)
         family = [] if left_out is None or left_out["dialect"] is None else [left_out["dialect"]]
         bars.append(
-            Bar(
+            TimelineBar(
                 span_id=span_id,
                 name=span["name"],
                 depth=min(depth, MAX_DEPTH),
