@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-    from otel_toolcall_eval.engine.buffer.compressing import Compressor
+    from otel_toolcall_eval.engine.buffer.compression import Compressor
     from otel_toolcall_eval.exporters.metrics.aggregator import Key
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport

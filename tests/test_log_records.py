@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
 from otel_toolcall_eval.__main__ import main
-from otel_toolcall_eval.engine.buffer.log_desk import LogCorrelator
+from otel_toolcall_eval.engine.buffer.log_correlator import LogCorrelator
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.extraction.log_joining import LogJoiner

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.progress import progress
-from otel_toolcall_eval.engine.buffer.log_desk import LogCorrelator
+from otel_toolcall_eval.engine.buffer.log_correlator import LogCorrelator
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.receivers.file.receiver import read_traces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SnapshotRequest, WakeUp
 
 if TYPE_CHECKING:

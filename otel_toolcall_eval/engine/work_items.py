@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
-    from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
+    from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+    from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot
     from otel_toolcall_eval.model.bound import BoundCriteria
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Span

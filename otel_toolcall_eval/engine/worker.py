@@ -27,8 +27,8 @@ from otel_toolcall_eval.model.errors import OverloadedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
-    from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
+    from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+    from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot
     from otel_toolcall_eval.engine.clock import Clock
     from otel_toolcall_eval.engine.counters import Counts
     from otel_toolcall_eval.engine.emitter import Emitter

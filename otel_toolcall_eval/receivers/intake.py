@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.otlp import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf

@@ -9,7 +9,7 @@ from otel_toolcall_eval.model.errors import ForwardQueueFullError
 from otel_toolcall_eval.model.trace import Projection
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+    from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
     from otel_toolcall_eval.engine.work_items import PendingResponse
     from otel_toolcall_eval.model.errors import IntakeError
     from otel_toolcall_eval.otlp.decoded import DecodedTraces

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
-from otel_toolcall_eval.engine.buffer.log_desk import LogCorrelator
+from otel_toolcall_eval.engine.buffer.log_correlator import LogCorrelator
 from otel_toolcall_eval.engine.buffer.log_store import LogLimits
 from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.engine.pipeline import Pipeline

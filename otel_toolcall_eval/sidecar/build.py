@@ -39,7 +39,7 @@ from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
+    from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot
     from otel_toolcall_eval.engine.emitter import Emitter
     from otel_toolcall_eval.engine.pipeline import Pipeline
     from otel_toolcall_eval.exporters.console import ConsoleEmitter

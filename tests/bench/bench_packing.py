@@ -11,7 +11,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.engine.buffer.compressing import CompressorPool, ZlibPacker
+from otel_toolcall_eval.engine.buffer.compression import CompressorPool, ZlibPacker
 from otel_toolcall_eval.engine.buffer.packing import PackedSpans, StoredSpanWriter
 from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
@@ -22,7 +22,7 @@ from tests.bench.results import Result
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from otel_toolcall_eval.engine.buffer.compressing import Compressor
+    from otel_toolcall_eval.engine.buffer.compression import Compressor
     from otel_toolcall_eval.model.trace import Span
 
 TRACES: Final = 400

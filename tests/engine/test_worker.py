@@ -12,7 +12,7 @@ import pytest
 from otel_toolcall_eval.engine.admission import AdmissionController
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
 from otel_toolcall_eval.engine.journaling import NoJournal
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.work_queue import NoFeed, WorkQueue

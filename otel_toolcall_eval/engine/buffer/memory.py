@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.compressing import CompressorPool
+from otel_toolcall_eval.engine.buffer.compression import CompressorPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from otel_toolcall_eval.engine.buffer.compressing import Compressor
+    from otel_toolcall_eval.engine.buffer.compression import Compressor
     from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
 
 

@@ -13,9 +13,9 @@ from otel_toolcall_eval.model.trace import Trace, Trigger
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from otel_toolcall_eval.engine.buffer.compressing import CompressorPool
+    from otel_toolcall_eval.engine.buffer.agent_invocations import PendingAgents
+    from otel_toolcall_eval.engine.buffer.compression import CompressorPool
     from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
-    from otel_toolcall_eval.engine.buffer.units import PendingAgents
     from otel_toolcall_eval.model.trace import Span
 
 TRACE_BYTES = 550

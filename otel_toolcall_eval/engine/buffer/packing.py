@@ -22,7 +22,7 @@ from otel_toolcall_eval.model.trace import STATUS_CODES, Resource, Scope, Span, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from otel_toolcall_eval.engine.buffer.compressing import CompressorPool
+    from otel_toolcall_eval.engine.buffer.compression import CompressorPool
     from otel_toolcall_eval.model.trace import Attributes
 
 _KIND_CHARS = 200  # of a service's name, which may be megabytes and is kept

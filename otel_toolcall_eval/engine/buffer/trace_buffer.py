@@ -11,23 +11,23 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.engine.buffer.agent_invocations import AgentInvocations
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit, due
-from otel_toolcall_eval.engine.buffer.deciding import DecisionMaker
-from otel_toolcall_eval.engine.buffer.decisions import DecisionCache
-from otel_toolcall_eval.engine.buffer.earlier_life import TraceRestorer
+from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces
+from otel_toolcall_eval.engine.buffer.decision_cache import DecisionCache
+from otel_toolcall_eval.engine.buffer.decision_maker import DecisionMaker
 from otel_toolcall_eval.engine.buffer.limits import AddResult, BufferLimits
 from otel_toolcall_eval.engine.buffer.memory import Memory
 from otel_toolcall_eval.engine.buffer.open_trace import Arrival, OpenTrace
-from otel_toolcall_eval.engine.buffer.settled import DecidedTraces
+from otel_toolcall_eval.engine.buffer.restore import TraceRestorer
+from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot, waiting_of
 from otel_toolcall_eval.engine.buffer.span_kinds import EVERY_SPAN_MATTERS, SpanKinds
-from otel_toolcall_eval.engine.buffer.units import AgentInvocations
-from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot, waiting_of
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from otel_toolcall_eval.engine.buffer.compressing import Compressor
+    from otel_toolcall_eval.engine.buffer.compression import Compressor
     from otel_toolcall_eval.model.trace import Span, Trace
 
 __all__ = ["AddResult", "BufferLimits", "TraceBuffer"]

@@ -16,7 +16,7 @@ from otel_toolcall_eval.sidecar.journal.entries import decision_of, kept_of, sta
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from otel_toolcall_eval.engine.buffer.earlier_life import TraceRestorer
+    from otel_toolcall_eval.engine.buffer.restore import TraceRestorer
     from otel_toolcall_eval.sidecar.journal.entries import Draft
     from otel_toolcall_eval.sidecar.journal.retention import TraceRecord
 

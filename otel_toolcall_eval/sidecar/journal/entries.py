@@ -15,8 +15,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
-from otel_toolcall_eval.engine.buffer.earlier_life import Flags, TraceSnapshot
 from otel_toolcall_eval.engine.buffer.packing import FORMAT, StoredSpanReader, StoredSpanWriter
+from otel_toolcall_eval.engine.buffer.restore import Flags, TraceSnapshot
 from otel_toolcall_eval.model.bound import BoundCriteria
 from otel_toolcall_eval.model.decision import Decision, PriorVerdict
 from otel_toolcall_eval.model.log_record import LogRecord
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+    from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
     from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
     from otel_toolcall_eval.model.trace import Span
 

@@ -18,7 +18,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.sidecar.journal.compaction import compaction

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.engine.buffer import conversations
-from otel_toolcall_eval.engine.buffer.compressing import CompressorPool
+from otel_toolcall_eval.engine.buffer.compression import CompressorPool
 from otel_toolcall_eval.engine.buffer.packing import PackedSpans
 from otel_toolcall_eval.exporters.events.attributes import event_attributes, span_attributes
 from tests.engine.buffer.judged import count, pipeline

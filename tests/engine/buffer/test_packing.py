@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.engine.buffer.compressing import MAX_KINDS, MAX_SHOWN, MAX_USES, Compressor, CompressorPool, ZlibPacker
+from otel_toolcall_eval.engine.buffer.compression import MAX_KINDS, MAX_SHOWN, MAX_USES, Compressor, CompressorPool, ZlibPacker
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.memory import Memory
 from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace

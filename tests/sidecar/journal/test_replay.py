@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.shed import SkippedRequest
+from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
 from otel_toolcall_eval.engine.work_items import BindRequest
 from otel_toolcall_eval.model.bound import BoundCriteria
 from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot, WaitingTrace
+from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot, WaitingTrace
 from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, CriteriaSet, Operator, Selector, SelectorScope
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.score import Label

@@ -22,7 +22,7 @@ from otel_toolcall_eval.sidecar.admin.status.waterfall import WIDTH, lay_out, wh
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
+    from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.receivers.http.pages import SiteRequest
     from otel_toolcall_eval.sidecar.admin.status.history import History

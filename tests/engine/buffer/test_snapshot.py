@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
-from tests.engine.buffer.test_units import KINDS, agent, tool
+from tests.engine.buffer.test_agent_invocations import KINDS, agent, tool
 from tests.fakes import SECOND_NS, span
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.engine.buffer.waiting import OpenTracesSnapshot
+    from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot
 
 
 def picture(buf: TraceBuffer, second: float, limit: int = 10) -> OpenTracesSnapshot:

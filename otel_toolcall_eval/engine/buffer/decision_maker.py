@@ -5,17 +5,17 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.settled import REVISABLE
+from otel_toolcall_eval.engine.buffer.decided_traces import REVISABLE
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from otel_toolcall_eval.engine.buffer.decisions import DecisionCache
+    from otel_toolcall_eval.engine.buffer.agent_invocations import AgentInvocations
+    from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces
+    from otel_toolcall_eval.engine.buffer.decision_cache import DecisionCache
     from otel_toolcall_eval.engine.buffer.memory import Memory
     from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
-    from otel_toolcall_eval.engine.buffer.settled import DecidedTraces
-    from otel_toolcall_eval.engine.buffer.units import AgentInvocations
     from otel_toolcall_eval.model.trace import Trace
 
 

@@ -16,9 +16,9 @@ from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from otel_toolcall_eval.engine.buffer.deciding import DecisionMaker
-    from otel_toolcall_eval.engine.buffer.decisions import DecisionCache
-    from otel_toolcall_eval.engine.buffer.settled import DecidedTraces
+    from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces
+    from otel_toolcall_eval.engine.buffer.decision_cache import DecisionCache
+    from otel_toolcall_eval.engine.buffer.decision_maker import DecisionMaker
     from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
     from otel_toolcall_eval.model.trace import Span, Trace, Trigger
 

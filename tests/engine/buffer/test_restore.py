@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
-from otel_toolcall_eval.engine.buffer.earlier_life import Flags
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.packing import StoredSpanReader, StoredSpanWriter
+from otel_toolcall_eval.engine.buffer.restore import Flags
 from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
 from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
 from otel_toolcall_eval.model.score import Label

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.log_desk import LogCorrelator
+from otel_toolcall_eval.engine.buffer.log_correlator import LogCorrelator
 from otel_toolcall_eval.model.log_record import JoinedLogs, LogRecord
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from tests.fakes import span
