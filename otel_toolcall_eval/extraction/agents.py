@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from otel_toolcall_eval.extraction.call_reader import text_of
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.extraction.readings import SpanClassifications
+    from otel_toolcall_eval.extraction.span_classification import SpanClassifications
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
 

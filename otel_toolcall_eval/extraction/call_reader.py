@@ -14,7 +14,7 @@ from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentSta
 from otel_toolcall_eval.model.trace import Span, SpanEvent, StatusCode, Value
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.extraction.plans import FieldSource, Places, Plan
+    from otel_toolcall_eval.extraction.lookup_plan import FieldSource, Places, Plan
     from otel_toolcall_eval.extraction.span_tree import SpanTree
 
 _Fact = TypeVar("_Fact")

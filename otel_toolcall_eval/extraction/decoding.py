@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.extraction.dialect import Decode, Dialect, Source
 from otel_toolcall_eval.extraction.matching import at_path
-from otel_toolcall_eval.extraction.unwrapping import SHAPES, Unwrapped, members_of
+from otel_toolcall_eval.extraction.payload_envelopes import SHAPES, Unwrapped, members_of
 from otel_toolcall_eval.model.payload.text import MAX_DEPTH, UnreadableTextError, read_text
 from otel_toolcall_eval.model.payload.truncated import CutObject, read_cut
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Json

@@ -17,9 +17,9 @@ from otel_toolcall_eval.extraction.dialect import (
     TestOperator,
     ValueOrigin,
 )
-from otel_toolcall_eval.extraction.document import DialectValue
+from otel_toolcall_eval.extraction.dialect_value import DialectValue
 from otel_toolcall_eval.extraction.messages import MESSAGE_SHAPES
-from otel_toolcall_eval.extraction.unwrapping import SHAPES
+from otel_toolcall_eval.extraction.payload_envelopes import SHAPES
 
 MAX_NESTING = 6
 """How deep conditions may be nested. The shipped ones need two; a bound keeps evaluation and reading from running away."""

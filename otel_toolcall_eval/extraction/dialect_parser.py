@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from otel_toolcall_eval.extraction.dialect import CompilePattern, Dialect, Match, Role
 from otel_toolcall_eval.extraction.dialect_grammar import Grammar
-from otel_toolcall_eval.extraction.document import DialectValue
+from otel_toolcall_eval.extraction.dialect_value import DialectValue
 from otel_toolcall_eval.model.errors import Problem, SettingsError
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
 

@@ -6,13 +6,13 @@ from collections import defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.extraction.call_identity import same_tool
 from otel_toolcall_eval.extraction.conversations import EVENT_KEYS, conversation_in
 from otel_toolcall_eval.extraction.dialect import ValueOrigin
 from otel_toolcall_eval.extraction.merging import absorb
 from otel_toolcall_eval.extraction.message_reader import candidate_of, decoded
 from otel_toolcall_eval.extraction.messages import MAX_CALLS, MESSAGE_SHAPES, MessageCall
 from otel_toolcall_eval.extraction.reading import event_value
-from otel_toolcall_eval.extraction.sameness import same_tool
 from otel_toolcall_eval.model.log_record import LoggedEvent
 from otel_toolcall_eval.model.tool_call import CallPhase, Evidence
 

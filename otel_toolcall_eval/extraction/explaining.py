@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.extraction.call_reader import MAX_NAME_LENGTH, text_at
 from otel_toolcall_eval.extraction.decoding import decode_arguments, decode_output
 from otel_toolcall_eval.extraction.dialect import ReadStep, Role, ValueOrigin
-from otel_toolcall_eval.extraction.plans import places
+from otel_toolcall_eval.extraction.lookup_plan import places
 from otel_toolcall_eval.extraction.reading import EVERY_FIELD, find_all, find_content
 from otel_toolcall_eval.model.log_record import LoggedEvent
 from otel_toolcall_eval.model.tool_call import ContentState, Evidence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.extraction.extractor import Extractor
     from otel_toolcall_eval.extraction.reading import Found
-    from otel_toolcall_eval.extraction.readings import SpanClassifications
+    from otel_toolcall_eval.extraction.span_classification import SpanClassifications
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.tool_call import Extraction, ToolCall
     from otel_toolcall_eval.model.trace import Span

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.extraction.dialect_cache import DialectCache
 from otel_toolcall_eval.extraction.dialect_parser import sorted_by_priority
-from otel_toolcall_eval.extraction.looks import DialectCache
-from otel_toolcall_eval.extraction.projecting import projection_of
-from otel_toolcall_eval.extraction.survey import TraceView
+from otel_toolcall_eval.extraction.projection import projection_of
+from otel_toolcall_eval.extraction.trace_view import TraceView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

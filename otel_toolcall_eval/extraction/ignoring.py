@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from otel_toolcall_eval.extraction.candidate import Candidate
-    from otel_toolcall_eval.extraction.readings import SpanClassifications
+    from otel_toolcall_eval.extraction.span_classification import SpanClassifications
     from otel_toolcall_eval.extraction.span_tree import SpanTree
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.call_reader import text_of
 from otel_toolcall_eval.extraction.dialect import Role
-from otel_toolcall_eval.extraction.plans import places
-from otel_toolcall_eval.extraction.projecting import events_read
+from otel_toolcall_eval.extraction.lookup_plan import places
+from otel_toolcall_eval.extraction.projection import events_read
 from otel_toolcall_eval.extraction.span_tree import SpanTree
 from otel_toolcall_eval.model.log_record import JoinedLogs
 from otel_toolcall_eval.model.trace import Span

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.extraction.sameness import (
+from otel_toolcall_eval.extraction.call_identity import (
     bare_name,
     fingerprint,
     known_same_arguments,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.extraction.agents import Agents
     from otel_toolcall_eval.extraction.candidate import Candidate
-    from otel_toolcall_eval.extraction.readings import SpanClassifications
+    from otel_toolcall_eval.extraction.span_classification import SpanClassifications
     from otel_toolcall_eval.extraction.span_tree import SpanTree
 
 OVERLAP = 0.8

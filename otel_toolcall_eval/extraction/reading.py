@@ -11,7 +11,7 @@ from otel_toolcall_eval.extraction.matching import MAX_TESTED_LENGTH, holds, pre
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from otel_toolcall_eval.extraction.plans import FieldSource, Places
+    from otel_toolcall_eval.extraction.lookup_plan import FieldSource, Places
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span, SpanEvent, Value
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from otel_toolcall_eval.extraction.call_identity import bare_name, fingerprint, same_tool
 from otel_toolcall_eval.extraction.merging import absorb
 from otel_toolcall_eval.extraction.message_reader import answer_output, answers_in, mentions, requests_in
-from otel_toolcall_eval.extraction.sameness import bare_name, fingerprint, same_tool
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.extraction.candidate import Candidate
     from otel_toolcall_eval.extraction.dialect import Dialect, MessageSource
     from otel_toolcall_eval.extraction.messages import MessageAnswer
-    from otel_toolcall_eval.extraction.readings import SpanClassifications
+    from otel_toolcall_eval.extraction.span_classification import SpanClassifications
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
 

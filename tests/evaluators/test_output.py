@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.evaluators.answers import asked, offered
+from otel_toolcall_eval.evaluators.comparison import asked, offered
 from otel_toolcall_eval.evaluators.output import OutputEvaluator, OutputJustification
 from otel_toolcall_eval.model.criteria import Matching, OutputCriteria, OutputExpectation
 from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome, Score

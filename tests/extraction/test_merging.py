@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.extraction.sameness import bare_name, same_tool
+from otel_toolcall_eval.extraction.call_identity import bare_name, same_tool
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, CallStatus, ContentState
 from otel_toolcall_eval.model.trace import StatusCode
 from otel_toolcall_eval.settings.dialect_file import default_extractor

@@ -7,7 +7,7 @@ import pytest
 
 from otel_toolcall_eval.extraction.call_reader import read_call, text_of
 from otel_toolcall_eval.extraction.dialect import Dialect, Match, ReadStep, Source, Subject, Test, ValueOrigin
-from otel_toolcall_eval.extraction.plans import Plan, places
+from otel_toolcall_eval.extraction.lookup_plan import Plan, places
 from otel_toolcall_eval.extraction.reading import find_content, find_direct, find_in, grown
 from tests.extraction.spans import make, tree_of
 

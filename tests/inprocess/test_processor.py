@@ -264,7 +264,7 @@ from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import TracerProvider
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
-from otel_toolcall_eval.extraction import survey
+from otel_toolcall_eval.extraction import trace_view
 
 parent, judging, forked = os.getpid(), threading.Event(), threading.Event()
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from otel_toolcall_eval.engine.evaluation import included
-from otel_toolcall_eval.evaluators.answers import compared
+from otel_toolcall_eval.evaluators.comparison import compared
 from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
 from otel_toolcall_eval.inprocess.pytest_plugin.telling import difference_lines, is_json, order_lines, returned, shown
 from otel_toolcall_eval.model.criteria import (

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
-from otel_toolcall_eval.evaluators.answers import compared
+from otel_toolcall_eval.evaluators.comparison import compared
 from otel_toolcall_eval.model.payload.difference import likeness
 from otel_toolcall_eval.model.payload.equality import identity
 from otel_toolcall_eval.model.payload.rendering import render

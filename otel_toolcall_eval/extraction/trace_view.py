@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.agents import Agents
+from otel_toolcall_eval.extraction.call_kinds import mark_kinds, mark_rejected
 from otel_toolcall_eval.extraction.call_reader import read_call
+from otel_toolcall_eval.extraction.content_hints import told
 from otel_toolcall_eval.extraction.conversations import conversations_of
 from otel_toolcall_eval.extraction.event_reader import calls_by_event, with_events
-from otel_toolcall_eval.extraction.hints import told
 from otel_toolcall_eval.extraction.ignoring import IgnoredSpans
-from otel_toolcall_eval.extraction.kinds import mark_kinds, mark_rejected
 from otel_toolcall_eval.extraction.merging import Merger
 from otel_toolcall_eval.extraction.message_reader import batch_in
 from otel_toolcall_eval.extraction.ordering import in_a_row, in_order, parallel_groups
-from otel_toolcall_eval.extraction.readings import SpanClassifications
 from otel_toolcall_eval.extraction.requests import RequestJoiner
+from otel_toolcall_eval.extraction.span_classification import SpanClassifications
 from otel_toolcall_eval.extraction.span_tree import SpanTree
 from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Extraction, ToolCall
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.extraction.candidate import Candidate
-    from otel_toolcall_eval.extraction.looks import DialectCache
+    from otel_toolcall_eval.extraction.dialect_cache import DialectCache
     from otel_toolcall_eval.model.trace import Span
 
 

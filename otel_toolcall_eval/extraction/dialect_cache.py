@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.extraction.conversations import tells_conversation
 from otel_toolcall_eval.extraction.dialect import Dialect, Role, Subject, Test, TestOperator, tests_within
+from otel_toolcall_eval.extraction.lookup_plan import Plan
 from otel_toolcall_eval.extraction.matching import DialectIndex, fulfils, present, spelled
-from otel_toolcall_eval.extraction.plans import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

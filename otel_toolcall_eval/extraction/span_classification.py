@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.dialect import Role
-from otel_toolcall_eval.extraction.looks import of_role
+from otel_toolcall_eval.extraction.dialect_cache import of_role
+from otel_toolcall_eval.extraction.lookup_plan import Plan
 from otel_toolcall_eval.extraction.matching import spelled
-from otel_toolcall_eval.extraction.plans import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.extraction.dialect import Dialect
-    from otel_toolcall_eval.extraction.looks import DialectCache, SpanClassification
+    from otel_toolcall_eval.extraction.dialect_cache import DialectCache, SpanClassification
     from otel_toolcall_eval.extraction.span_tree import SpanTree
     from otel_toolcall_eval.model.trace import Span
 

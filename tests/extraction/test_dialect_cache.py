@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.extraction import looks
+from otel_toolcall_eval.extraction import dialect_cache
 from otel_toolcall_eval.extraction.dialect import Dialect, Match, Role, Subject, Test, TestOperator
-from otel_toolcall_eval.extraction.looks import DialectCache, SpanClassification
+from otel_toolcall_eval.extraction.dialect_cache import DialectCache, SpanClassification
 from otel_toolcall_eval.extraction.matching import holds
-from otel_toolcall_eval.extraction.projecting import projection_of
+from otel_toolcall_eval.extraction.projection import projection_of
 from otel_toolcall_eval.model.trace import Span
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.extraction.spans import make
@@ -154,7 +154,7 @@ def test_what_is_noted_on_a_span_is_the_same_as_asking_anew_whoever_asks_and_wha
     many: list[Span], asked: list[tuple[int, int]], most: int
 ) -> None:
     dialects = (ALL, BUILT_IN, ODD)
-    with patch.object(looks, "MAX_LOOKS", most):
+    with patch.object(dialect_cache, "MAX_LOOKS", most):
         found = [DialectCache(each) for each in dialects]
         for who, number in asked:
             span = many[number % len(many)]
@@ -182,7 +182,7 @@ def test_a_span_that_is_copied_or_sent_away_takes_no_note_along() -> None:
 
 
 def test_spans_keep_no_reading_that_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "MAX_LOOKS", 2)
+    monkeypatch.setattr(dialect_cache, "MAX_LOOKS", 2)
     found = DialectCache(BUILT_IN)
     tool = make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
     assert found.reading(tool).is_call
@@ -212,7 +212,7 @@ def test_spans_of_one_look_share_one_reading() -> None:
     ],
 )
 def test_invented_looks_are_forgotten(attributes: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "MAX_LOOKS", 10)
+    monkeypatch.setattr(dialect_cache, "MAX_LOOKS", 10)
     found = DialectCache(ALL)
     for one in attributes:
         assert found.reading(make(attributes=one)) == uncached(ALL, make(attributes=one))
@@ -230,9 +230,9 @@ def test_invented_values_make_no_looks() -> None:
 @pytest.mark.parametrize(
     "span",
     [
-        pytest.param(make(attributes={f"a{number}": 1 for number in range(looks.MAX_KEYS + 1)}), id="many-attributes"),
-        pytest.param(make(attributes={"k" * (looks.MAX_KEY_CHARS + 1): 1}), id="long-key"),
-        pytest.param(make(scope="s" * (looks.MAX_SCOPE_CHARS + 1)), id="long-scope"),
+        pytest.param(make(attributes={f"a{number}": 1 for number in range(dialect_cache.MAX_KEYS + 1)}), id="many-attributes"),
+        pytest.param(make(attributes={"k" * (dialect_cache.MAX_KEY_CHARS + 1): 1}), id="long-key"),
+        pytest.param(make(scope="s" * (dialect_cache.MAX_SCOPE_CHARS + 1)), id="long-scope"),
     ],
 )
 def test_what_is_too_long_is_read_and_not_remembered(span: Span) -> None:
@@ -296,7 +296,7 @@ def test_attributes_need_be_no_dictionary() -> None:
 
 
 def test_nothing_of_what_was_forgotten_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "MAX_LOOKS", 4)
+    monkeypatch.setattr(dialect_cache, "MAX_LOOKS", 4)
     found = DialectCache(BUILT_IN)
     waiting = []
     for number in range(40):

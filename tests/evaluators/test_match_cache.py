@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.evaluators.accepted import MAX_BYTES, MAX_TEXT_CHARS, MatchCache
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
+from otel_toolcall_eval.evaluators.match_cache import MAX_BYTES, MAX_TEXT_CHARS, MatchCache
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.extraction.candidate import Recorded
 from otel_toolcall_eval.extraction.dialect import Decode, Dialect, Match, Source, ValueOrigin
@@ -15,7 +15,7 @@ from otel_toolcall_eval.extraction.reading import Found
 from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation, OutputCriteria, OutputExpectation
 from otel_toolcall_eval.model.tool_call import CallLog, Payload, ToolCall
 from tests.evaluators.calls import said
-from tests.evaluators.test_turns import OBJECTS, OUTPUTS, TEXTS, told
+from tests.evaluators.test_ordered_pairing import OBJECTS, OUTPUTS, TEXTS, told
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Value

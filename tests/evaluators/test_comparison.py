@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.evaluators.answers import asked, compared, offered, plainly_answers, spelled
+from otel_toolcall_eval.evaluators.comparison import asked, compared, offered, plainly_answers, spelled
 from otel_toolcall_eval.model.tool_call import Content, ContentState, Json
 from tests.evaluators.calls import NO_OUTPUT, full, said
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.extraction.unwrapping import MEMBERS, SHAPES
+from otel_toolcall_eval.extraction.payload_envelopes import MEMBERS, SHAPES
 from otel_toolcall_eval.model.tool_call import CallKind
 
 if TYPE_CHECKING:
