@@ -10,11 +10,11 @@ from otel_toolcall_eval.engine.counters import CombinedCounters
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.exporters.events.events import EventsEmitter
-from otel_toolcall_eval.exporters.events.judged_root import with_verdicts, write_verdicts
+from otel_toolcall_eval.exporters.events.root_span_annotation import with_verdicts, write_verdicts
 from otel_toolcall_eval.exporters.explain import explain_of
 from otel_toolcall_eval.exporters.metrics.criteria_counts import CriteriaInfo
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
-from otel_toolcall_eval.exporters.metrics.observing import observe
+from otel_toolcall_eval.exporters.metrics.observable_metrics import observe
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 from otel_toolcall_eval.exporters.suppression import suppressed_instrumentation
 from otel_toolcall_eval.inprocess.log_processor import LogSource

@@ -15,7 +15,7 @@ from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.metrics.aggregator import MAX_CELLS, Aggregator
 from otel_toolcall_eval.exporters.metrics.collection import Collection
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
-from otel_toolcall_eval.exporters.metrics.observing import observe
+from otel_toolcall_eval.exporters.metrics.observable_metrics import observe
 from otel_toolcall_eval.exporters.metrics.openmetrics import MetricsPage
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 from otel_toolcall_eval.model.score import Label, Outcome

@@ -7,7 +7,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.metrics import forward_names, operation_names
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
-from otel_toolcall_eval.exporters.metrics.observing import observe
+from otel_toolcall_eval.exporters.metrics.observable_metrics import observe
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 
 ALL = (*forward_names.FORWARD_RECORDED, *forward_names.FORWARD_OBSERVED)

@@ -457,7 +457,7 @@ def test_fault_while_writing_the_verdicts_costs_the_root_its_verdict_only(
     make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = make()
-    monkeypatch.setattr("otel_toolcall_eval.exporters.events.judged_root._events", lambda *_: 1 / 0)
+    monkeypatch.setattr("otel_toolcall_eval.exporters.events.root_span_annotation._events", lambda *_: 1 / 0)
     with caplog.at_level(logging.ERROR), expect_tool_calls(ONE_SEARCH):
         agent.tracer.start_span("root").end()
         agent.tracer.start_span("root").end()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics.cells import CounterPoint, HistogramPoint, add_all
+from otel_toolcall_eval.exporters.metrics.data_points import CounterPoint, HistogramPoint, add_all
 from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.recording import RECORDED
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.resources import Resource
 
-    from otel_toolcall_eval.exporters.metrics.cells import AnyCell, State
+    from otel_toolcall_eval.exporters.metrics.data_points import AnyCell, State
     from otel_toolcall_eval.exporters.metrics.emitter import CountSource
     from otel_toolcall_eval.exporters.metrics.instrument import Instrument
     from otel_toolcall_eval.exporters.metrics.recording import DataPoint, RecordingContext

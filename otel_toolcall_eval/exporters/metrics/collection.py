@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator, Key
-    from otel_toolcall_eval.exporters.metrics.cells import State
+    from otel_toolcall_eval.exporters.metrics.data_points import State
     from otel_toolcall_eval.exporters.metrics.instrument import Instrument
     from otel_toolcall_eval.exporters.metrics.recording import RecordingContext
 

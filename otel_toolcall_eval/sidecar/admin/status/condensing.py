@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from otel_toolcall_eval.exporters.events.attributes import clean_name
-from otel_toolcall_eval.exporters.metrics.judged_services import service_of
+from otel_toolcall_eval.exporters.metrics.evaluated_services import service_of
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import StatusCode
 

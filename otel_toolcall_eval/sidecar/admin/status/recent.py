@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics.judged_services import service_of
+from otel_toolcall_eval.exporters.metrics.evaluated_services import service_of
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.sidecar.admin.status.condensing import condense
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.exporters.metrics.cells import HistogramPoint
+from otel_toolcall_eval.exporters.metrics.data_points import HistogramPoint
 from otel_toolcall_eval.exporters.metrics.recording import RECORDED
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from otel_toolcall_eval.exporters.metrics.operation_names import JUDGED_SERVICE_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_toolcall_eval.exporters.vocabulary import BoundedNames
+    from otel_toolcall_eval.exporters.bounded_names import BoundedNames
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Resource
 
