@@ -21,7 +21,7 @@ from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.packing import StoredSpanReader, StoredSpanWriter
 from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy, event_attributes
 from otel_toolcall_eval.extraction.explaining import SpanOutcome, explain
-from otel_toolcall_eval.otlp import otlp_protobuf
+from otel_toolcall_eval.otlp import protobuf_traces
 from otel_toolcall_eval.otlp.any_value import MAX_NESTING
 from tests.engine.buffer.judged import READER, args, count, order, pipeline
 from tests.fakes import SECOND_NS
@@ -211,7 +211,7 @@ def piped(shape: Shape, size: int, policy: CompletionPolicy | None = None) -> Pi
 def told(pipe: Pipeline, bodies: Sequence[bytes]) -> TraceReport:
     """Take bytes the whole way: decoded, buffered, read, held against criteria, and put into words."""
     for body in bodies:
-        pipe.add(otlp_protobuf.decode_traces(body, pipe.projection).spans, now_ns=SECOND_NS, transport="grpc")
+        pipe.add(protobuf_traces.decode_traces(body, pipe.projection).spans, now_ns=SECOND_NS, transport="grpc")
     (report,) = pipe.pop_due(now_ns=100_000 * SECOND_NS)
     for verdict in report.verdicts:
         for values in ExplainValues:
@@ -254,7 +254,7 @@ def test_an_agent_invocation_holds_all_that_is_nested_in_it(name: str, arrival: 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_each_span_is_explained_and_what_the_journal_holds_of_it_comes_back(shape: Shape, size: int) -> None:
     bodies = list(requests_of(shape.rows(size)))
-    spans = [span for body in bodies for span in otlp_protobuf.decode_traces(body, READER.projection).spans]
+    spans = [span for body in bodies for span in protobuf_traces.decode_traces(body, READER.projection).spans]
     assert StoredSpanReader().read(TRACE, StoredSpanWriter().write(spans)) == spans
     extraction = READER.extract(spans)
     explained = explain(READER, spans, extraction)

@@ -22,7 +22,7 @@ from otel_toolcall_eval.exporters.events.attributes import ExplainValues, Explan
 from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
 from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
-from otel_toolcall_eval.otlp import otlp_json, otlp_protobuf
+from otel_toolcall_eval.otlp import json_traces, protobuf_traces
 from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check
 from otel_toolcall_eval.settings.dialect_file import default_extractor
@@ -132,9 +132,9 @@ def seen(reports: Iterable[TraceReport]) -> list[tuple[str, list[str]]]:
 def decoded(request: ExportTraceServiceRequest, projection: Projection, *, as_json: bool) -> tuple[Sequence[Span], Sequence[Span]]:
     """Return the spans as we decode them, and as the generated classes do."""
     if as_json:
-        ours = otlp_json.decode_traces(to_json(request), projection).spans
+        ours = json_traces.decode_traces(to_json(request), projection).spans
     else:
-        ours = otlp_protobuf.decode_traces(request.SerializeToString(), projection).spans
+        ours = protobuf_traces.decode_traces(request.SerializeToString(), projection).spans
     plain = expected_spans(request, projection)
     theirs = [replace(one, size_bytes=other.size_bytes, linked=other.linked) for one, other in zip(plain, ours, strict=True)]
     assert [repr(span) for span in ours] == [repr(span) for span in theirs]

@@ -37,7 +37,7 @@ from otel_toolcall_eval.receivers.intake import OtlpIntake
 from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.fakes import ListEmitter, span
-from tests.otlp.test_otlp_logs import log, request, text, to_json
+from tests.otlp.test_protobuf_logs import log, request, text, to_json
 from tests.patience import PATIENCE_SECONDS
 from tests.receivers.receivers import JSON, LOGS, PROTOBUF, Intake, call, otlp, post, running
 

@@ -21,7 +21,7 @@ from opentelemetry.trace import set_span_in_context
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE, Pipeline
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.inprocess.span_processor import SpanSource
-from otel_toolcall_eval.inprocess.watching import WatchedTraces
+from otel_toolcall_eval.inprocess.verdict_listeners import WatchedTraces
 from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver
 from otel_toolcall_eval.receivers.http.receiver import HttpReceiver

@@ -17,7 +17,7 @@ from otel_toolcall_eval.settings.document import read_document
 from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.settings.service_models import ServiceModel
-from otel_toolcall_eval.sidecar.admin.status.words import selects
+from otel_toolcall_eval.sidecar.admin.status.labels import selects
 
 if TYPE_CHECKING:
     import argparse

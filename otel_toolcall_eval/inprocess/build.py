@@ -18,10 +18,10 @@ from otel_toolcall_eval.exporters.metrics.observable_metrics import observe
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 from otel_toolcall_eval.exporters.suppression import suppressed_instrumentation
 from otel_toolcall_eval.inprocess.log_processor import LogSource
-from otel_toolcall_eval.inprocess.root_keeper import PendingRoots
+from otel_toolcall_eval.inprocess.pending_roots import PendingRoots
 from otel_toolcall_eval.inprocess.span_processor import SpanSource
-from otel_toolcall_eval.inprocess.watching import WatchedTraces
-from otel_toolcall_eval.inprocess.wrapped_next import GuardedProcessor, WrappingHooks
+from otel_toolcall_eval.inprocess.verdict_listeners import WatchedTraces
+from otel_toolcall_eval.inprocess.wrapping_hooks import GuardedProcessor, WrappingHooks
 from otel_toolcall_eval.settings.build_pipeline import SECOND_NS, build_pipeline
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from otel_toolcall_eval.engine.emitter import Emitter
-    from otel_toolcall_eval.inprocess.root_keeper import Said
+    from otel_toolcall_eval.inprocess.pending_roots import Said
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
     from otel_toolcall_eval.settings.service import Settings
 

@@ -16,7 +16,7 @@ from opentelemetry.context import attach, get_current, set_value
 from opentelemetry.trace import get_current_span
 
 from otel_toolcall_eval.inprocess.library import EvaluationResult
-from otel_toolcall_eval.inprocess.watching import MAX_WATCHED_TRACES, WATCHERS_KEY, watchers_in
+from otel_toolcall_eval.inprocess.verdict_listeners import MAX_WATCHED_TRACES, WATCHERS_KEY, watchers_in
 from otel_toolcall_eval.model.errors import ExpectationError, ExpectationTimeoutError
 from otel_toolcall_eval.settings.criteria_check import CodeCriteria, GivenCriteria, JsonObject, read_criteria
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Projection
-    from otel_toolcall_eval.receivers.sink import LogSink, Refused
+    from otel_toolcall_eval.receivers.ports import LogSink, Refused
 
 _logger = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace import Span as SdkSpan
 
 from otel_toolcall_eval.engine.work_items import BindRequest
-from otel_toolcall_eval.inprocess.losses import DroppedSpanLog
-from otel_toolcall_eval.inprocess.news_reader import IS_REMOTE, SPAN_ID, TRACE_ID, HookEventReader
-from otel_toolcall_eval.inprocess.watching import WATCHERS_KEY
+from otel_toolcall_eval.inprocess.dropped_spans import DroppedSpanLog
+from otel_toolcall_eval.inprocess.hook_events import IS_REMOTE, SPAN_ID, TRACE_ID, HookEventReader
+from otel_toolcall_eval.inprocess.verdict_listeners import WATCHERS_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otel_toolcall_eval.engine.work_items import WorkItem
-    from otel_toolcall_eval.inprocess.news_reader import SpanHookEvent
-    from otel_toolcall_eval.inprocess.root_keeper import PendingRoots
-    from otel_toolcall_eval.inprocess.watching import WatchedTraces
+    from otel_toolcall_eval.inprocess.hook_events import SpanHookEvent
+    from otel_toolcall_eval.inprocess.pending_roots import PendingRoots
+    from otel_toolcall_eval.inprocess.verdict_listeners import WatchedTraces
     from otel_toolcall_eval.model.bound import BoundCriteria
     from otel_toolcall_eval.model.trace import Projection
-    from otel_toolcall_eval.receivers.sink import LocalSink
+    from otel_toolcall_eval.receivers.ports import LocalSink
 
 LOOK_AT: Final = 256
 """News that makes the judging thread come: starts and ends, some hundred spans."""

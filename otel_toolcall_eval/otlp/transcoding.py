@@ -29,8 +29,8 @@ from otel_toolcall_eval.otlp.json_fields import (
     list_of,
     text_of,
 )
+from otel_toolcall_eval.otlp.json_traces import parse_json
 from otel_toolcall_eval.otlp.limits import DEFAULT_LIMITS, check_json
-from otel_toolcall_eval.otlp.otlp_json import parse_json
 from otel_toolcall_eval.otlp.replies import Signal
 
 if TYPE_CHECKING:

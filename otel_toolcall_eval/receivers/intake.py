@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.model.errors import OverloadedError
-from otel_toolcall_eval.otlp import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf
-from otel_toolcall_eval.otlp.otlp_metrics import check_metrics
+from otel_toolcall_eval.otlp import json_logs, json_traces, protobuf_logs, protobuf_traces
+from otel_toolcall_eval.otlp.metrics_check import check_metrics
 from otel_toolcall_eval.otlp.replies import Encoding, Signal, export_reply
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.engine.work_items import PendingResponse
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
-    from otel_toolcall_eval.receivers.sink import LogSink, OverloadRecorder, ProjectionSource, RequestForwarder, Reservation, SpanSink
+    from otel_toolcall_eval.receivers.ports import LogSink, OverloadRecorder, ProjectionSource, RequestForwarder, Reservation, SpanSink
 
-_DECODERS = {Encoding.PROTOBUF: otlp_protobuf.decode_traces, Encoding.JSON: otlp_json.decode_traces}
-_LOG_DECODERS = {Encoding.PROTOBUF: otlp_logs.decode_logs, Encoding.JSON: otlp_logs_json.decode_logs}
+_DECODERS = {Encoding.PROTOBUF: protobuf_traces.decode_traces, Encoding.JSON: json_traces.decode_traces}
+_LOG_DECODERS = {Encoding.PROTOBUF: protobuf_logs.decode_logs, Encoding.JSON: json_logs.decode_logs}
 
 
 class OtlpIntake:

@@ -24,9 +24,9 @@ from otel_toolcall_eval.receivers.http.pages import health_page, json_page, metr
 from otel_toolcall_eval.receivers.intake import OtlpIntake
 from otel_toolcall_eval.settings.build_pipeline import build_pipeline, own_version
 from otel_toolcall_eval.settings.criteria_file import load_criteria
-from otel_toolcall_eval.sidecar.admin.status.condensing import ReportDetail
 from otel_toolcall_eval.sidecar.admin.status.history import History
 from otel_toolcall_eval.sidecar.admin.status.recent import RecentReports
+from otel_toolcall_eval.sidecar.admin.status.rows import ReportDetail
 from otel_toolcall_eval.sidecar.admin.status.site import StatusSite
 from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore
 from otel_toolcall_eval.sidecar.build_forwarding import build_client, build_forwarder

@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.otlp.otlp_json import decode_traces
+from otel_toolcall_eval.otlp.json_traces import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.bench.results import Goal, Result
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
-from otel_toolcall_eval.otlp import otlp_protobuf
+from otel_toolcall_eval.otlp import protobuf_traces
 from otel_toolcall_eval.sidecar.process_limits import collect_garbage_seldom
 from tests.bench.agent_traces import request_of as traces_of
 from tests.bench.bench_judging import calls_of, criteria_of, judging, request_of
@@ -51,7 +51,7 @@ def seconds(pipe: Pipeline, bodies: Sequence[bytes], *, traces: int) -> float:
     events = BatchedEvents(logs, Nowhere(), resource={"service.name": "bench"})
     began = time.thread_time()
     for body in bodies:
-        pipe.add(otlp_protobuf.decode_traces(body, pipe.projection).spans, now_ns=SECOND_NS, transport="grpc")
+        pipe.add(protobuf_traces.decode_traces(body, pipe.projection).spans, now_ns=SECOND_NS, transport="grpc")
     reports = pipe.pop_due(now_ns=LATER_NS)
     for report in reports:
         events.emit(report)

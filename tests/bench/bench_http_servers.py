@@ -54,7 +54,7 @@ def _application() -> Any:  # noqa: ANN401 - starlette is not installed where ty
     from starlette.responses import Response  # type: ignore[import-not-found]  # noqa: PLC0415
     from starlette.routing import Route  # type: ignore[import-not-found]  # noqa: PLC0415
 
-    from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces  # noqa: PLC0415
+    from otel_toolcall_eval.otlp.protobuf_traces import decode_traces  # noqa: PLC0415
 
     projection = _projection()
 

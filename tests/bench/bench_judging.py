@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_toolcall_eval.model.trace import Trace, Trigger
-from otel_toolcall_eval.otlp import otlp_protobuf
+from otel_toolcall_eval.otlp import protobuf_traces
 from otel_toolcall_eval.settings.criteria_check import build_check
 from otel_toolcall_eval.sidecar.process_limits import collect_garbage_seldom
 from tests.bench.results import FOLDER, Goal, Result, middle
@@ -90,7 +90,7 @@ def judge_us(pipe: Pipeline, body: bytes, *, seconds: float = SECONDS) -> float:
     times: list[float] = []
     until = time.monotonic() + seconds
     while len(times) < 5 or time.monotonic() < until:
-        spans = tuple(otlp_protobuf.decode_traces(body, pipe.projection).spans)
+        spans = tuple(protobuf_traces.decode_traces(body, pipe.projection).spans)
         trace = Trace(trace_id=spans[0].trace_id, spans=spans, root=spans[0], trigger=Trigger.ROOT_SPAN)
         began = time.thread_time()
         report = pipe.judge(trace)

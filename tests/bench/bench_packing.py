@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.engine.buffer.compression import CompressorPool, ZlibPacker
 from otel_toolcall_eval.engine.buffer.packing import PackedSpans, StoredSpanWriter
-from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
+from otel_toolcall_eval.otlp.protobuf_traces import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
 from tests.bench.agent_traces import request_of

@@ -16,7 +16,7 @@ from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
 from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.exporters.telemetry import own_resource
-from otel_toolcall_eval.otlp import otlp_protobuf
+from otel_toolcall_eval.otlp import protobuf_traces
 from otel_toolcall_eval.settings.build_pipeline import build_pipeline
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.service import Deployment
@@ -66,7 +66,7 @@ def measure(kind: str, folder: Path, *, passes: int = PASSES) -> Mapping[str, Se
         bodies = [traces_of(begin, TRACES_OF_BATCH, lifelike=kind == "lifelike") for begin in begins]
         first, now_ns = first + TRACES, now_ns + LATER_NS
         times = [time.thread_time()]
-        decoded = [otlp_protobuf.decode_traces(body, pipe.projection).spans for body in bodies]
+        decoded = [protobuf_traces.decode_traces(body, pipe.projection).spans for body in bodies]
         times.append(time.thread_time())
         for spans in decoded:
             pipe.add(spans, now_ns=now_ns, transport="grpc")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.otlp.otlp_json import decode_traces
+from otel_toolcall_eval.otlp.json_traces import decode_traces
 from otel_toolcall_eval.settings.build_pipeline import build_pipeline
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.service import Deployment

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_toolcall_eval.model.trace import Projection
-from otel_toolcall_eval.otlp import otlp_json, otlp_protobuf
+from otel_toolcall_eval.otlp import json_traces, protobuf_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.bench.results import Goal, Result
 from tests.otlp.otlp_requests import START_NS, to_json
@@ -93,13 +93,13 @@ def results() -> Iterator[Result]:
             projection = projecting()
             more = {"bytes a span": len(body) / SPANS}
             load = f"{kind}, {kept}"
-            protobuf = best(lambda: otlp_protobuf.decode_traces(body, projection))  # noqa: B023
-            from_json = best(lambda: otlp_json.decode_traces(text, projection))  # noqa: B023
+            protobuf = best(lambda: protobuf_traces.decode_traces(body, projection))  # noqa: B023
+            from_json = best(lambda: json_traces.decode_traces(text, projection))  # noqa: B023
             yield Result(name="decode protobuf", load=load, ours=protobuf, yardstick="protobuf parser alone", theirs=parsing, more=more)
             yield Result(name="decode JSON", load=load, ours=from_json, yardstick="json.loads alone", theirs=loading)
     projection = PROJECTIONS["all dialects"]()
     few, many = (request_of(KINDS["agent trace"], spans).SerializeToString() for spans in (5 * SPANS, 10 * SPANS))
-    taken = [best(lambda: otlp_protobuf.decode_traces(body, projection), 1) for body in (few, many)]  # noqa: B023
+    taken = [best(lambda: protobuf_traces.decode_traces(body, projection), 1) for body in (few, many)]  # noqa: B023
     load = f"{10 * SPANS:,} spans"
     yield Result(
         name="decode protobuf",

@@ -28,7 +28,7 @@ from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents, sp
 from otel_toolcall_eval.exporters.events.events import EventsEmitter
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
 from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
-from otel_toolcall_eval.otlp.otlp_writing import Envelope
+from otel_toolcall_eval.otlp.writing import Envelope
 from tests.exporters.reports import BrokenJustification, FakeJustification, evaluated_span, inconclusive, report, score, verdict
 from tests.patience import PATIENCE_SECONDS
 

@@ -22,8 +22,8 @@ from otel_toolcall_eval.exporters.metrics.collection import Collection
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import IncompletenessReason
-from otel_toolcall_eval.sidecar.admin.status.condensing import ReportDetail
 from otel_toolcall_eval.sidecar.admin.status.recent import RecentReports
+from otel_toolcall_eval.sidecar.admin.status.rows import ReportDetail
 from tests.exporters.reports import CANARY, BrokenJustification, evaluated_span, inconclusive, report, score, verdict
 from tests.fakes import PlainReader
 from tests.patience import PATIENCE_SECONDS
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.engine.emitter import Emitter
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.sidecar.admin.status.condensing import ReportRow, VerdictRow
+    from otel_toolcall_eval.sidecar.admin.status.rows import ReportRow, VerdictRow
     from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore
 
 REPORTS = (

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from otel_toolcall_eval.otlp.otlp_json import decode_document
+from otel_toolcall_eval.otlp.json_traces import decode_document
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from otel_toolcall_eval.extraction.extractor import Extractor
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.log_record import BODY, LogRecord
 from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, Content, ContentState, Evidence, Payload
-from otel_toolcall_eval.otlp.otlp_logs_json import decode_document
+from otel_toolcall_eval.otlp.json_logs import decode_document
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.extraction.recordings import plain, spans_of
 from tests.extraction.spans import make

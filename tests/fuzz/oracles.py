@@ -23,7 +23,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from otel_toolcall_eval.model.errors import CriteriaError, DecodeError, IntakeError, TooLargeError
 from otel_toolcall_eval.model.trace import StatusCode
-from otel_toolcall_eval.otlp import otlp_json, otlp_logs, otlp_logs_json, otlp_protobuf
+from otel_toolcall_eval.otlp import json_logs, json_traces, protobuf_logs, protobuf_traces
 from otel_toolcall_eval.otlp.unpacking import Gunzip, gunzip
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation
@@ -132,8 +132,8 @@ def _traces(data: bytes, decode: Callable[[bytes, Projection], DecodedTraces]) -
     # What was too deep counts as dropped, on top of what the sender dropped.
     spans = [replace(span, dropped_attributes=min(span.dropped_attributes, _UINT32)) for span in decoded.spans]
     for rewritten, again in (
-        (traces_in_protobuf(spans), otlp_protobuf.decode_traces),
-        (traces_in_json(spans), otlp_json.decode_traces),
+        (traces_in_protobuf(spans), protobuf_traces.decode_traces),
+        (traces_in_json(spans), json_traces.decode_traces),
     ):
         assert seen(again(rewritten, projection()).spans) == seen(spans)
     return decoded
@@ -141,7 +141,7 @@ def _traces(data: bytes, decode: Callable[[bytes, Projection], DecodedTraces]) -
 
 def traces_protobuf(data: bytes) -> None:
     """Hold trace requests in protobuf; where OTLP's generated classes can read them, they have to agree."""
-    decoded = _traces(data, otlp_protobuf.decode_traces)
+    decoded = _traces(data, protobuf_traces.decode_traces)
     try:
         request = ExportTraceServiceRequest.FromString(data)
     except ProtobufDecodeError:
@@ -150,8 +150,8 @@ def traces_protobuf(data: bytes) -> None:
     expected = seen(expected_spans(request, projection()))
     # Written anew: protobuf merges a field that stands twice, and we take the last one.
     for again in (
-        otlp_protobuf.decode_traces(request.SerializeToString(), projection()),
-        otlp_json.decode_traces(to_json(request), projection()),
+        protobuf_traces.decode_traces(request.SerializeToString(), projection()),
+        json_traces.decode_traces(to_json(request), projection()),
     ):
         assert seen([replace(span, linked=False) for span in again.spans]) == expected
         assert decoded is None or again.received == decoded.received
@@ -159,7 +159,7 @@ def traces_protobuf(data: bytes) -> None:
 
 def traces_json(data: bytes) -> None:
     """Hold trace requests in JSON."""
-    _traces(data, otlp_json.decode_traces)
+    _traces(data, json_traces.decode_traces)
 
 
 def _logs(data: bytes, decode: Callable[[bytes, Projection], DecodedLogs]) -> None:
@@ -176,20 +176,20 @@ def _logs(data: bytes, decode: Callable[[bytes, Projection], DecodedLogs]) -> No
     hold_memory(decoded.records, decoded.size_bytes, len(data))
     named = [record for record in decoded.records if record.event_name in projection().event_names and "{" not in record.event_name]
     for rewritten, again in (
-        (logs_in_protobuf(named), otlp_logs.decode_logs),
-        (logs_in_json(named), otlp_logs_json.decode_logs),
+        (logs_in_protobuf(named), protobuf_logs.decode_logs),
+        (logs_in_json(named), json_logs.decode_logs),
     ):
         assert seen(again(rewritten, projection()).records) == seen(named)
 
 
 def logs_protobuf(data: bytes) -> None:
     """Hold logs requests in protobuf."""
-    _logs(data, otlp_logs.decode_logs)
+    _logs(data, protobuf_logs.decode_logs)
 
 
 def logs_json(data: bytes) -> None:
     """Hold logs requests in JSON."""
-    _logs(data, otlp_logs_json.decode_logs)
+    _logs(data, json_logs.decode_logs)
 
 
 def unpacking(data: bytes) -> None:

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.trace import Scope
-from otel_toolcall_eval.otlp.otlp_json import decode_document
+from otel_toolcall_eval.otlp.json_traces import decode_document
 from tests.fuzz.oracles import projection
 from tests.fuzz.rewriting import logs_in_json, logs_in_protobuf, traces_in_json, traces_in_protobuf
 from tests.otlp.otlp_requests import attribute, nested, numbered, request_of, to_json

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.model.errors import DecodeError
-from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
+from otel_toolcall_eval.otlp.protobuf_traces import decode_traces
 from tests.fuzz import oracles
 from tests.fuzz.engine import mutated, run_plainly
 from tests.fuzz.oracles import TARGETS, hold_memory, hold_refusal, hold_spans, projection

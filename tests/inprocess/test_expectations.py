@@ -27,7 +27,7 @@ from otel_toolcall_eval import (
     expect_tool_calls,
 )
 from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
-from otel_toolcall_eval.inprocess import watching
+from otel_toolcall_eval.inprocess import verdict_listeners
 from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, CriteriaSet, Operator, OrderCriteria
 from tests.patience import PATIENCE_SECONDS
 
@@ -228,7 +228,7 @@ def test_nobody_waits_for_a_processor_that_was_shut_down(tracer: Tracer, provide
 
 
 def test_who_waits_is_told_when_the_processor_ends_without_a_verdict() -> None:
-    watched = watching.WatchedTraces(lambda: ())
+    watched = verdict_listeners.WatchedTraces(lambda: ())
     with expect_tool_calls(ONE_SEARCH) as expectation:
         watched.add(bytes([7] * 16), expectation)
         expectation.claim(bytes([7] * 16))
@@ -354,7 +354,7 @@ def test_block_in_a_stream_that_another_task_closes_leaves_no_error_behind(trace
     expectations: list[Expectation] = []
     asyncio.run(consume())
     assert labels(expectations[0]) == [{"ToolCallCountEvaluator": "pass"}]
-    assert watching.watchers_in(None) == ()
+    assert verdict_listeners.watchers_in(None) == ()
     assert caplog.records == []
 
 

@@ -21,12 +21,12 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 from otel_toolcall_eval import expect_tool_calls
 from otel_toolcall_eval.engine.work_items import BindRequest, SpanRequest
 from otel_toolcall_eval.inprocess import open_spans, span_processor
-from otel_toolcall_eval.inprocess.news_reader import TRANSPORT
+from otel_toolcall_eval.inprocess.hook_events import TRANSPORT
 from otel_toolcall_eval.inprocess.open_spans import OpenSpans
-from otel_toolcall_eval.inprocess.root_keeper import PendingRoots
+from otel_toolcall_eval.inprocess.pending_roots import PendingRoots
 from otel_toolcall_eval.inprocess.sdk_spans import MAX_SHARED, SpanConverter
 from otel_toolcall_eval.inprocess.span_processor import LOOK_SECONDS, SpanSource
-from otel_toolcall_eval.inprocess.watching import WatchedTraces
+from otel_toolcall_eval.inprocess.verdict_listeners import WatchedTraces
 from otel_toolcall_eval.model.bound import BoundCriteria
 from otel_toolcall_eval.model.trace import Projection, Span
 

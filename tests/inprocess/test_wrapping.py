@@ -24,7 +24,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, S
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor, expect_tool_calls
 from otel_toolcall_eval.exporters.events.attributes import event_attributes
-from otel_toolcall_eval.inprocess import root_keeper, wrapped_next
+from otel_toolcall_eval.inprocess import pending_roots, wrapping_hooks
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -341,16 +341,16 @@ def test_flush_while_verdicts_go_out_leaves_them_on_the_root_or_on_a_span_of_our
     make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = make()
-    keeper, let_go = agent.processor._keeper, root_keeper.PendingRoots._let_go  # noqa: SLF001 - threads would meet there too seldom
+    keeper, let_go = agent.processor._keeper, pending_roots.PendingRoots._let_go  # noqa: SLF001 - threads would meet there too seldom
     assert keeper is not None
 
-    def overtaken(self: root_keeper.PendingRoots, key: tuple[int, int], said: root_keeper.Said | None) -> bool:
+    def overtaken(self: pending_roots.PendingRoots, key: tuple[int, int], said: pending_roots.Said | None) -> bool:
         if said is not None:
             monkeypatch.undo()
             keeper.flush()
         return let_go(self, key, said)
 
-    monkeypatch.setattr(root_keeper.PendingRoots, "_let_go", overtaken)
+    monkeypatch.setattr(pending_roots.PendingRoots, "_let_go", overtaken)
     with expect_tool_calls(ONE_SEARCH):
         agent.tracer.start_span("root").end()
     found = [(span.name, own_events(span)) for span in agent.following.wait_for(2)]
@@ -369,7 +369,7 @@ def test_shutdown_judges_then_lets_go_then_shuts_the_next_one_down(make: Callabl
 
 
 def test_too_many_roots_are_not_held(make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(root_keeper, "MAX_ROOTS", 2)
+    monkeypatch.setattr(pending_roots, "MAX_ROOTS", 2)
     agent = make()
     children = [held(agent) for _ in range(3)]
     assert [own_events(span) for span in agent.following.ended] == [[]]
@@ -385,7 +385,7 @@ def test_too_many_roots_are_not_held(make: Callable[..., Agent], monkeypatch: py
     ]
 
 
-class Growing(dict[tuple[int, int], root_keeper.PendingRoot]):
+class Growing(dict[tuple[int, int], pending_roots.PendingRoot]):
     """A table of held roots in which another thread puts one once somebody has begun to go through it; threads meet there too seldom."""
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
@@ -393,7 +393,7 @@ class Growing(dict[tuple[int, int], root_keeper.PendingRoot]):
             yield key
             self[0, len(self)] = self[key]
 
-    def items(self) -> Iterator[tuple[tuple[int, int], root_keeper.PendingRoot]]:  # type: ignore[override]  # as much of it as is used
+    def items(self) -> Iterator[tuple[tuple[int, int], pending_roots.PendingRoot]]:  # type: ignore[override]  # as much of it as is used
         return ((key, self[key]) for key in self)
 
 
@@ -401,7 +401,7 @@ class Growing(dict[tuple[int, int], root_keeper.PendingRoot]):
 def test_roots_can_be_held_while_others_are_let_go(act: str) -> None:
     tracer = TracerProvider(shutdown_on_exit=False).get_tracer("agent")
     passed_on: list[str] = []
-    keeper = root_keeper.PendingRoots(
+    keeper = pending_roots.PendingRoots(
         lambda span: passed_on.append(span.name),
         lambda span, _: span,
         is_open=lambda _: False,
@@ -411,7 +411,7 @@ def test_roots_can_be_held_while_others_are_let_go(act: str) -> None:
     )
     spans = [cast("SdkSpan", tracer.start_span(name)) for name in ("a", "b", "new")]
     for number, span in enumerate(spans[:2], start=1):
-        held = root_keeper.PendingRoot(span, 0.0)
+        held = pending_roots.PendingRoot(span, 0.0)
         held.taken = True
         keeper._held = Growing(keeper._held | {(number, number): held})  # noqa: SLF001
     actions: dict[str, Callable[[], object]] = {
@@ -544,9 +544,9 @@ def later_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(SdkSpan, "end", end)
     monkeypatch.setattr(SdkSpan, "end_time", property(lambda self: self._end_time or vars(self).get("pending_end")))
     monkeypatch.setattr(SynchronousMultiSpanProcessor, "_on_ending", once_each(SynchronousMultiSpanProcessor._on_ending))  # noqa: SLF001
-    wrapped_next.endings_can_be_written.cache_clear()
+    wrapping_hooks.endings_can_be_written.cache_clear()
     yield
-    wrapped_next.endings_can_be_written.cache_clear()
+    wrapping_hooks.endings_can_be_written.cache_clear()
 
 
 def once_each(hook: Callable[[SynchronousMultiSpanProcessor, Span], None]) -> Callable[[SynchronousMultiSpanProcessor, Span], None]:
@@ -560,14 +560,14 @@ def once_each(hook: Callable[[SynchronousMultiSpanProcessor, Span], None]) -> Ca
 
 
 def test_this_sdk_lets_nobody_write_on_a_span_that_is_ending_and_finding_out_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    wrapped_next.endings_can_be_written.cache_clear()
-    assert wrapped_next.endings_can_be_written() is False
+    wrapping_hooks.endings_can_be_written.cache_clear()
+    assert wrapping_hooks.endings_can_be_written() is False
     assert caplog.records == []
 
 
 @pytest.mark.usefixtures("later_sdk")
 def test_later_sdk_has_the_verdicts_written_on_the_root_itself(make: Callable[..., Agent]) -> None:
-    assert wrapped_next.endings_can_be_written() is True
+    assert wrapping_hooks.endings_can_be_written() is True
     agent = make()
     with expect_tool_calls(ONE_SEARCH), agent.tracer.start_as_current_span("root"):
         agent.tracer.start_span("child").end()
@@ -611,7 +611,7 @@ def test_fault_of_ours_while_a_root_is_ending_costs_no_span(make: Callable[..., 
 
 @pytest.mark.usefixtures("later_sdk")
 def test_roots_whose_end_never_comes_are_forgotten(make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wrapped_next, "MAX_ROOTS", 2)
+    monkeypatch.setattr(wrapping_hooks, "MAX_ROOTS", 2)
     agent = make()
 
     class Raising(SpanProcessor):

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.model.trace import Projection
-from otel_toolcall_eval.otlp import otlp_json, otlp_protobuf
+from otel_toolcall_eval.otlp import json_traces, protobuf_traces
 from tests.otlp.otlp_requests import KEEP, attribute, expected_spans, nested, numbered, request_of, requests, to_json, varint, without_sizes
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ FEWER = settings(max_examples=50)  # a request takes some milliseconds to draw
 def test_both_encodings_of_a_request_decode_equal_and_as_the_generated_classes_do(
     request: ExportTraceServiceRequest, projection: Projection
 ) -> None:
-    from_protobuf = otlp_protobuf.decode_traces(request.SerializeToString(), projection)
-    assert otlp_json.decode_traces(to_json(request), projection) == from_protobuf
+    from_protobuf = protobuf_traces.decode_traces(request.SerializeToString(), projection)
+    assert json_traces.decode_traces(to_json(request), projection) == from_protobuf
     assert without_sizes(from_protobuf) == expected_spans(request, projection)
     assert from_protobuf.received == sum(len(group.spans) for block in request.resource_spans for group in block.scope_spans)
     assert from_protobuf.received == len(from_protobuf.spans) + from_protobuf.rejected
@@ -44,7 +44,7 @@ def test_both_encodings_of_a_request_decode_equal_and_as_the_generated_classes_d
 def test_fields_in_any_order_and_unknown_fields_change_nothing(request: ExportTraceServiceRequest, seed: random.Random) -> None:
     shuffled = scrambled(request, seed)
     assert ExportTraceServiceRequest.FromString(shuffled) is not None
-    assert otlp_protobuf.decode_traces(shuffled, KEEP) == otlp_protobuf.decode_traces(request.SerializeToString(), KEEP)
+    assert protobuf_traces.decode_traces(shuffled, KEEP) == protobuf_traces.decode_traces(request.SerializeToString(), KEEP)
 
 
 @FEWER
@@ -53,20 +53,20 @@ def test_a_request_cut_at_any_byte_decodes_or_is_a_decode_error(request: ExportT
     body = request.SerializeToString()
     cut = body[: data.draw(st.integers(0, len(body)))]
     try:
-        decoded = otlp_protobuf.decode_traces(cut, KEEP)
+        decoded = protobuf_traces.decode_traces(cut, KEEP)
     except DecodeError:
         pass
     else:
         assert decoded.received == len(decoded.spans) + decoded.rejected
     text = to_json(request)
     with pytest.raises(DecodeError, match="not JSON"):
-        otlp_json.decode_traces(text[: data.draw(st.integers(0, len(text) - 1))], KEEP)
+        json_traces.decode_traces(text[: data.draw(st.integers(0, len(text) - 1))], KEEP)
 
 
 @FEWER
 @given(request=requests(), data=st.data())
 def test_a_request_with_any_byte_changed_decodes_or_is_a_decode_error(request: ExportTraceServiceRequest, data: st.DataObject) -> None:
-    for body, decode in ((request.SerializeToString(), otlp_protobuf.decode_traces), (to_json(request), otlp_json.decode_traces)):
+    for body, decode in ((request.SerializeToString(), protobuf_traces.decode_traces), (to_json(request), json_traces.decode_traces)):
         if not body:
             continue
         damaged = bytearray(body)
@@ -80,7 +80,7 @@ def test_a_request_with_any_byte_changed_decodes_or_is_a_decode_error(request: E
 
 @given(body=st.binary(max_size=60))
 def test_any_bytes_decode_or_are_a_decode_error(body: bytes) -> None:
-    for decode in (otlp_protobuf.decode_traces, otlp_json.decode_traces):
+    for decode in (protobuf_traces.decode_traces, json_traces.decode_traces):
         try:
             decoded = decode(body, KEEP)
         except DecodeError:
@@ -92,8 +92,8 @@ def test_any_bytes_decode_or_are_a_decode_error(body: bytes) -> None:
 def test_a_value_as_deep_as_allowed_is_equal_in_both_encodings(kvlist: bool) -> None:  # noqa: FBT001 - a parameter of the table
     request = request_of(numbered(1))
     request.resource_spans[0].scope_spans[0].spans[0].attributes.append(attribute("id", nested(20, kvlist=kvlist)))
-    from_protobuf = otlp_protobuf.decode_traces(request.SerializeToString(), KEEP)
-    assert otlp_json.decode_traces(to_json(request), KEEP) == from_protobuf
+    from_protobuf = protobuf_traces.decode_traces(request.SerializeToString(), KEEP)
+    assert json_traces.decode_traces(to_json(request), KEEP) == from_protobuf
     assert without_sizes(from_protobuf) == expected_spans(request, KEEP)
 
 
@@ -105,10 +105,10 @@ def recordings() -> list[Path]:
 def test_recordings_of_real_frameworks_decode_equal_in_both_encodings(path: Path) -> None:
     projection = Projection(prefixes=("",), event_names=frozenset({"exception", "gen_ai.choice"}))
     for line in gzip.decompress(path.read_bytes()).splitlines():
-        decoded = otlp_json.decode_traces(line, projection)
+        decoded = json_traces.decode_traces(line, projection)
         assert decoded.received > 0
         assert decoded.rejected == 0
-        assert otlp_protobuf.decode_traces(in_protobuf(line), projection) == decoded
+        assert protobuf_traces.decode_traces(in_protobuf(line), projection) == decoded
 
 
 def test_there_are_recordings() -> None:
@@ -175,7 +175,7 @@ def test_a_link_to_another_trace_is_noticed_in_both_encodings(target: bytes, lin
         ]
     }
     for decoded in (
-        otlp_protobuf.decode_traces(request.SerializeToString(), Projection()),
-        otlp_json.decode_traces(json.dumps(document).encode(), Projection()),
+        protobuf_traces.decode_traces(request.SerializeToString(), Projection()),
+        json_traces.decode_traces(json.dumps(document).encode(), Projection()),
     ):
         assert [span.linked for span in decoded.spans] == [linked]

@@ -4,7 +4,7 @@ import pytest
 
 from otel_toolcall_eval.model.errors import DecodeError, TooLargeError
 from otel_toolcall_eval.model.trace import Projection
-from otel_toolcall_eval.otlp import otlp_json, otlp_protobuf
+from otel_toolcall_eval.otlp import json_traces, protobuf_traces
 from otel_toolcall_eval.otlp.limits import DEFAULT_LIMITS, Limits, check_json, check_protobuf
 from tests.otlp.otlp_requests import attribute, numbered, request_of, varint
 
@@ -35,7 +35,7 @@ def test_a_small_body_that_becomes_large_is_refused_before_it_is_parsed(body: by
         check_protobuf(body, FEW)
     assert refused.value.http_status == 413
     with pytest.raises(TooLargeError):
-        otlp_protobuf.decode_traces(body, Projection(), limits=FEW)
+        protobuf_traces.decode_traces(body, Projection(), limits=FEW)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_json_is_held_to_its_number_of_elements(body: bytes, fits: bool) -> None
         with pytest.raises(TooLargeError, match="more than 20 elements"):
             check_json(body, FEW)
         with pytest.raises(TooLargeError):
-            otlp_json.decode_traces(body, Projection(), limits=FEW)
+            json_traces.decode_traces(body, Projection(), limits=FEW)
 
 
 def test_the_default_limits_bound_the_worst_bodies_that_a_receiver_takes() -> None:
@@ -86,4 +86,4 @@ def test_the_default_limits_bound_the_worst_bodies_that_a_receiver_takes() -> No
 
 def test_a_body_of_garbage_is_no_trace_request() -> None:
     with pytest.raises(DecodeError):
-        otlp_protobuf.decode_traces(b"\x0b" * 100, Projection(), limits=FEW)
+        protobuf_traces.decode_traces(b"\x0b" * 100, Projection(), limits=FEW)

@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 from otel_toolcall_eval.model.trace import Projection, Resource, Scope, Span, SpanEvent, StatusCode
-from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
+from otel_toolcall_eval.otlp.protobuf_traces import decode_traces
 from otel_toolcall_eval.otlp.span_factory import NO_ATTRIBUTES, value_bytes
 from tests.otlp.otlp_requests import KEEP, attribute, nested, numbered, request_of
 

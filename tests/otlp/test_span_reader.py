@@ -12,7 +12,7 @@ from otel_toolcall_eval.model.trace import Projection, Resource, Scope, Span
 from otel_toolcall_eval.otlp.attribute_reader import reader_for
 from otel_toolcall_eval.otlp.decoded import SpanFault
 from otel_toolcall_eval.otlp.limits import DEFAULT_LIMITS, MemberBudget
-from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
+from otel_toolcall_eval.otlp.protobuf_traces import decode_traces
 from otel_toolcall_eval.otlp.schema import parse_span
 from otel_toolcall_eval.otlp.span_factory import origin_of
 from otel_toolcall_eval.otlp.span_reader import SpanReader

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.otlp.otlp_writing import Envelope
+    from otel_toolcall_eval.otlp.writing import Envelope
 
 TAKEN_BYTES: Final = 512 * 1024
 """What makes a batch full. With a report on top a request has some twice that, far below the 4 MiB that gRPC receivers take by default."""

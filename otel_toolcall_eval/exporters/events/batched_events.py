@@ -27,7 +27,7 @@ from otel_toolcall_eval.exporters.events.attributes import (
     time_of,
 )
 from otel_toolcall_eval.exporters.events.batch import TAKEN_BYTES, Batch
-from otel_toolcall_eval.otlp.otlp_writing import (
+from otel_toolcall_eval.otlp.writing import (
     EVENT_ATTRIBUTE,
     LOG_ATTRIBUTE,
     LOG_RECORD,

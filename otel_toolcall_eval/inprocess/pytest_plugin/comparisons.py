@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 from otel_toolcall_eval.engine.evaluation import included
 from otel_toolcall_eval.evaluators.comparison import compared
 from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
-from otel_toolcall_eval.inprocess.pytest_plugin.telling import difference_lines, is_json, order_lines, returned, shown
+from otel_toolcall_eval.inprocess.pytest_plugin.failure_messages import difference_lines, is_json, order_lines, returned, shown
 from otel_toolcall_eval.model.criteria import (
     EVERY_TOOL,
     ArgsCriteria,

@@ -63,7 +63,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have a marked test recorded, and tell of criteria that can't be used before its agent runs."""
     if item.get_closest_marker(MARKER) is None:
         return
-    from otel_toolcall_eval.inprocess.pytest_plugin.marked import look_up  # noqa: PLC0415
+    from otel_toolcall_eval.inprocess.pytest_plugin.marker import look_up  # noqa: PLC0415
     from otel_toolcall_eval.model.errors import CriteriaError  # noqa: PLC0415 - see the module's docstring
 
     names = getattr(item, "fixturenames", None)
@@ -82,7 +82,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Judge a marked test once its own assertions held."""
     outcome = yield
     if item.get_closest_marker(MARKER) is not None:
-        from otel_toolcall_eval.inprocess.pytest_plugin.marked import judge  # noqa: PLC0415 - see the module's docstring
+        from otel_toolcall_eval.inprocess.pytest_plugin.marker import judge  # noqa: PLC0415 - see the module's docstring
 
         failure = judge(item)
         if failure:

@@ -12,9 +12,9 @@ from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.extraction.explaining import SpanOutcome, explain
 from otel_toolcall_eval.inprocess import library as api
 from otel_toolcall_eval.inprocess.pytest_plugin.comparisons import CallArgs, CallCount, CallOrder, CallOutputs
+from otel_toolcall_eval.inprocess.pytest_plugin.failure_messages import call_lines, counted, returned, verdict_lines
 from otel_toolcall_eval.inprocess.pytest_plugin.items import PathsLike, TestVerdict, criteria_paths, evaluate_all
 from otel_toolcall_eval.inprocess.pytest_plugin.recorder import recorder_of, why_no_span
-from otel_toolcall_eval.inprocess.pytest_plugin.telling import call_lines, counted, returned, verdict_lines
 from otel_toolcall_eval.model.criteria import CallFilter
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallStatus, ContentState

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import DecodeError, Problem
-from otel_toolcall_eval.otlp import otlp_json, otlp_logs_json, otlp_protobuf
+from otel_toolcall_eval.otlp import json_logs, json_traces, protobuf_traces
 from otel_toolcall_eval.otlp.limits import UNLIMITED
 from otel_toolcall_eval.receivers.file.format import (
     HEAD_BYTES,
@@ -168,13 +168,13 @@ class _File:
             self._report(where, f"larger than {MAX_DOCUMENT_BYTES >> 20} MiB", "split it into several requests")
             return
         try:
-            yield otlp_protobuf.decode_traces(message, self._projection, limits=UNLIMITED), where
+            yield protobuf_traces.decode_traces(message, self._projection, limits=UNLIMITED), where
         except DecodeError:
             self._report(where, "not an OTLP request in protobuf, or cut off", _RECORD_AGAIN)
 
     def _either(self, content: bytes, head: bytes) -> Iterator[tuple[DecodedTraces, str]]:
         try:
-            yield otlp_protobuf.decode_traces(content, self._projection, limits=UNLIMITED), self._name
+            yield protobuf_traces.decode_traces(content, self._projection, limits=UNLIMITED), self._name
         except DecodeError:
             yield from self._json(io.BytesIO(content), head)
 
@@ -195,7 +195,7 @@ class _File:
         while first and not first.strip():
             first, number = stream.readline(MAX_DOCUMENT_BYTES + 1), number + 1
         try:
-            document = otlp_json.parse_json(first)
+            document = json_traces.parse_json(first)
         except DecodeError:
             yield from self._document(first + stream.read(MAX_DOCUMENT_BYTES + 1 - len(first)), head, first_line=number)
             return
@@ -213,7 +213,7 @@ class _File:
             if not line.strip():
                 continue
             try:
-                document = otlp_json.parse_json(line)
+                document = json_traces.parse_json(line)
             except DecodeError as error:
                 if line.endswith(b"\n"):
                     self._report_error(where, error)
@@ -228,7 +228,7 @@ class _File:
             self._report(self._name, f"larger than {MAX_DOCUMENT_BYTES >> 20} MiB as one document", "write one request a line")
             return
         try:
-            document = otlp_json.parse_json(text)
+            document = json_traces.parse_json(text)
         except DecodeError as error:
             yield from self._broken_document(text, head, first_line, error)
         else:
@@ -240,7 +240,7 @@ class _File:
             self._report_foreign(self._name, foreign)
         elif any(map(_is_request, io.BytesIO(text))):
             yield from self._lines(io.BytesIO(text), first_line - 1)
-        elif error.problems[0].what == otlp_json.ENDS_EARLY:
+        elif error.problems[0].what == json_traces.ENDS_EARLY:
             self._report(self._name, "the document is cut off", _RECORD_AGAIN)
         else:
             self._report_error(self._name, error)
@@ -255,7 +255,7 @@ class _File:
         if isinstance(document, dict) and "resourceSpans" not in document and "resource_spans" not in document:
             return  # logs or metrics, which the Collector may write into the same file
         try:
-            decoded = otlp_json.decode_document(document, self._projection, limits=UNLIMITED)
+            decoded = json_traces.decode_document(document, self._projection, limits=UNLIMITED)
         except DecodeError as error:
             self._report_error(where, error)
             return
@@ -263,7 +263,7 @@ class _File:
 
     def _read_logs(self, document: object, where: str, logs: Callable[[DecodedLogs], None]) -> None:
         try:
-            decoded = otlp_logs_json.decode_document(document, self._projection, limits=UNLIMITED)
+            decoded = json_logs.decode_document(document, self._projection, limits=UNLIMITED)
         except DecodeError as error:
             self._report_error(where, error)
             return
@@ -276,7 +276,7 @@ def _is_request(line: bytes) -> bool:
     if b"resourceSpans" not in line:
         return False
     try:
-        document = otlp_json.parse_json(line)
+        document = json_traces.parse_json(line)
     except DecodeError:
         return False
     return isinstance(document, dict) and "resourceSpans" in document

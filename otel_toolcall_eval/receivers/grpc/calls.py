@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from otel_toolcall_eval.model.errors import IntakeError
-    from otel_toolcall_eval.receivers.sink import Refused
+    from otel_toolcall_eval.receivers.ports import Refused
 
 MOST_CALLS = 64
 """Calls under way at a time; a sender has one to ten. A message that comes at once is answered within milliseconds."""

@@ -26,15 +26,15 @@ from otel_toolcall_eval.receivers.grpc.calls import MESSAGE_SECONDS, MOST_CALLS,
 from otel_toolcall_eval.receivers.grpc.health import HEALTH_CALLS, HEALTH_READING, HEALTH_REQUEST_BYTES, HEALTH_SECONDS, Health
 from otel_toolcall_eval.receivers.grpc.protection import TokenInterceptor, server_credentials
 from otel_toolcall_eval.receivers.listening import check_free, shown
-from otel_toolcall_eval.receivers.receipt import wait_for
-from otel_toolcall_eval.receivers.sink import DEFAULT_MAX_MESSAGE_BYTES, reason_of
+from otel_toolcall_eval.receivers.pending_response import wait_for
+from otel_toolcall_eval.receivers.ports import DEFAULT_MAX_MESSAGE_BYTES, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from otel_toolcall_eval.engine.work_items import PendingResponse
     from otel_toolcall_eval.receivers.intake import OtlpIntake
-    from otel_toolcall_eval.receivers.sink import Refused
+    from otel_toolcall_eval.receivers.ports import Refused
     from otel_toolcall_eval.receivers.tls import ServerTls
     from otel_toolcall_eval.receivers.tokens import Tokens
 

@@ -17,7 +17,7 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from otel_toolcall_eval.model.errors import IntakeError
 from otel_toolcall_eval.otlp.replies import Encoding, error_reply, status_reply
 from otel_toolcall_eval.receivers.http.connection import MAX_HEADERS, SERVER_HEADER, Connection
-from otel_toolcall_eval.receivers.sink import reason_of
+from otel_toolcall_eval.receivers.ports import reason_of
 from otel_toolcall_eval.receivers.tokens import UnauthenticatedError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.receivers.http.hosts import Hosts
     from otel_toolcall_eval.receivers.http.pages import Page
-    from otel_toolcall_eval.receivers.sink import Refused
+    from otel_toolcall_eval.receivers.ports import Refused
     from otel_toolcall_eval.receivers.tokens import Tokens
 
 _logger = logging.getLogger(__name__)

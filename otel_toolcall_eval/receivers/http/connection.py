@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from aiohttp import StreamReader
 
-    from otel_toolcall_eval.receivers.http.crowd import ConnectionPool
+    from otel_toolcall_eval.receivers.http.connection_pool import ConnectionPool
 
 SERVER_HEADER = {"Server": "otel-toolcall-eval"}
 """Sent with every answer, in place of the library's own, which names versions."""

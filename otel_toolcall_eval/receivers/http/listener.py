@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from otel_toolcall_eval.receivers.http.connection import Connection
-from otel_toolcall_eval.receivers.http.crowd import ConnectionPool
+from otel_toolcall_eval.receivers.http.connection_pool import ConnectionPool
 from otel_toolcall_eval.receivers.http.handshakes import Handshakes
 from otel_toolcall_eval.receivers.listening import listen
 

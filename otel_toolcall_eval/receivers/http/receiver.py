@@ -9,16 +9,16 @@ from otel_toolcall_eval.receivers.http.body import BodyReader
 from otel_toolcall_eval.receivers.http.cors import Cors
 from otel_toolcall_eval.receivers.http.hosts import Hosts
 from otel_toolcall_eval.receivers.http.listener import MOST_CONNECTIONS, HttpListener
+from otel_toolcall_eval.receivers.http.page_access import PageAccess
 from otel_toolcall_eval.receivers.http.service import HttpService
-from otel_toolcall_eval.receivers.http.site_gate import PageAccess
-from otel_toolcall_eval.receivers.sink import DEFAULT_MAX_MESSAGE_BYTES
+from otel_toolcall_eval.receivers.ports import DEFAULT_MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from otel_toolcall_eval.receivers.http.pages import PageSource, StatusPages
     from otel_toolcall_eval.receivers.intake import OtlpIntake
-    from otel_toolcall_eval.receivers.sink import Refused
+    from otel_toolcall_eval.receivers.ports import Refused
     from otel_toolcall_eval.receivers.tls import ServerTls
     from otel_toolcall_eval.receivers.tokens import Tokens
 

@@ -23,9 +23,9 @@ from otel_toolcall_eval.receivers.http.answers import (
     UnsupportedMediaError,
     answer_of,
 )
+from otel_toolcall_eval.receivers.http.page_access import SITE_HEADERS
 from otel_toolcall_eval.receivers.http.pages import LOCAL_PATHS, may_see
-from otel_toolcall_eval.receivers.http.site_gate import SITE_HEADERS
-from otel_toolcall_eval.receivers.receipt import waiting_for
+from otel_toolcall_eval.receivers.pending_response import waiting_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.receivers.http.body import BodyReader
     from otel_toolcall_eval.receivers.http.cors import Cors
     from otel_toolcall_eval.receivers.http.hosts import Hosts
+    from otel_toolcall_eval.receivers.http.page_access import PageAccess
     from otel_toolcall_eval.receivers.http.pages import PageSource
-    from otel_toolcall_eval.receivers.http.site_gate import PageAccess
     from otel_toolcall_eval.receivers.intake import OtlpIntake
-    from otel_toolcall_eval.receivers.sink import Refused
+    from otel_toolcall_eval.receivers.ports import Refused
     from otel_toolcall_eval.receivers.tokens import Tokens
 
 _INLINE_BYTES = 256 << 10

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from otel_toolcall_eval.receivers.sink import Refused
+    from otel_toolcall_eval.receivers.ports import Refused
     from otel_toolcall_eval.receivers.tls import ServerTls
     from otel_toolcall_eval.receivers.tokens import Tokens
 

@@ -26,7 +26,7 @@ from otel_toolcall_eval.sidecar.journal.entries import WAITING, RowKind, bind_of
 from otel_toolcall_eval.sidecar.journal.replay import Replay
 from otel_toolcall_eval.sidecar.journal.retention import SECOND_NS, Removal, Retention
 from otel_toolcall_eval.sidecar.journal.store import FAULTS, JournalStore, Sync
-from otel_toolcall_eval.sidecar.journal.ticker import SyncTimer
+from otel_toolcall_eval.sidecar.journal.sync_timer import SyncTimer
 from otel_toolcall_eval.sidecar.journal.writer import Writer
 
 if TYPE_CHECKING:

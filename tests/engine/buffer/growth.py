@@ -20,7 +20,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
 from otel_toolcall_eval.otlp.attribute_reader import reader_for
-from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
+from otel_toolcall_eval.otlp.protobuf_traces import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.exporters.events.attributes import explanation
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Resource
-from otel_toolcall_eval.sidecar.admin.status.condensing import ReportDetail, ReportRow, VerdictRow, condense
+from otel_toolcall_eval.sidecar.admin.status.rows import ReportDetail, ReportRow, VerdictRow, condense
 from tests.exporters.reports import evaluated_span, report, score, verdict
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import pytest
 from otel_toolcall_eval.exporters.names import OTHER
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.sidecar.admin.status import recent as recent_module
-from otel_toolcall_eval.sidecar.admin.status.condensing import ReportDetail
 from otel_toolcall_eval.sidecar.admin.status.history import History
 from otel_toolcall_eval.sidecar.admin.status.recent import (
     MAX_SERVICES,
@@ -23,6 +22,7 @@ from otel_toolcall_eval.sidecar.admin.status.recent import (
     RecentReports,
     ReportTotals,
 )
+from otel_toolcall_eval.sidecar.admin.status.rows import ReportDetail
 from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar.status.rows import NOW_NS, TELL, judged, trace_id

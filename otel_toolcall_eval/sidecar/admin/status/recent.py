@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Final
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.metrics.evaluated_services import service_of
 from otel_toolcall_eval.model.score import Label
-from otel_toolcall_eval.sidecar.admin.status.condensing import condense
+from otel_toolcall_eval.sidecar.admin.status.rows import condense
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from otel_toolcall_eval.model.score import TraceReport
-    from otel_toolcall_eval.sidecar.admin.status.condensing import ReportDetail
+    from otel_toolcall_eval.sidecar.admin.status.rows import ReportDetail
     from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore
 
 _logger = logging.getLogger(__name__)

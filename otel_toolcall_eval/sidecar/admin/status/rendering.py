@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from otel_toolcall_eval.sidecar.admin.status import words
+from otel_toolcall_eval.sidecar.admin.status import labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,14 +30,14 @@ class Templates:
             lstrip_blocks=True,
         )
         self._environment.filters |= {
-            "duration": words.duration,
-            "machine_moment": words.machine_moment,
-            "moment": words.moment,
-            "score": words.score,
-            "shown": words.shown,
-            "size": words.size,
+            "duration": labels.duration,
+            "machine_moment": labels.machine_moment,
+            "moment": labels.moment,
+            "score": labels.score,
+            "shown": labels.shown,
+            "size": labels.size,
         }
-        self._environment.globals |= {**everywhere, "doubt_words": words.DOUBTS, "trigger_words": words.TRIGGERS}
+        self._environment.globals |= {**everywhere, "doubt_words": labels.DOUBTS, "trigger_words": labels.TRIGGERS}
 
     def render(self, name: str, context: Mapping[str, object]) -> str:
         """Return a page, or a part of one."""

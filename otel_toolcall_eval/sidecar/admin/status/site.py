@@ -15,9 +15,9 @@ from urllib.parse import urlencode
 from otel_toolcall_eval.model.errors import IntakeError
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.receivers.http.pages import Page
-from otel_toolcall_eval.sidecar.admin.status import words
+from otel_toolcall_eval.sidecar.admin.status import labels
 from otel_toolcall_eval.sidecar.admin.status.history import FILTERS
-from otel_toolcall_eval.sidecar.admin.status.waterfall import WIDTH, lay_out, whole_seconds
+from otel_toolcall_eval.sidecar.admin.status.timeline import WIDTH, lay_out, whole_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -174,8 +174,8 @@ class StatusSite:
                 "aliases": one.aliases,
                 "version": one.version,
                 "source": one.source,
-                "selects": words.selects(one.selector, values=False),
-                "checks": [(check.evaluator, words.expectations(check.criteria), check.pass_threshold) for check in one.checks],
+                "selects": labels.selects(one.selector, values=False),
+                "checks": [(check.evaluator, labels.expectations(check.criteria), check.pass_threshold) for check in one.checks],
             }
             for one in loaded[:MAX_CRITERIA]
         ]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from otel_toolcall_eval.sidecar.admin.status.condensing import ReportRow
+    from otel_toolcall_eval.sidecar.admin.status.rows import ReportRow
 
 _logger = logging.getLogger(__name__)
 

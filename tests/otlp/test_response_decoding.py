@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from otel_toolcall_eval.otlp.answers import rejected_in, retry_info_seconds, status_retry_seconds
 from otel_toolcall_eval.otlp.replies import Encoding, Signal, export_reply
+from otel_toolcall_eval.otlp.response_decoding import rejected_in, retry_info_seconds, status_retry_seconds
 
 
 @pytest.mark.parametrize("encoding", list(Encoding))

@@ -6,10 +6,10 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.inprocess.news_reader import TRANSPORT
+from otel_toolcall_eval.inprocess.hook_events import TRANSPORT
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.receivers.sink import LocalSink
+    from otel_toolcall_eval.receivers.ports import LocalSink
 
 _logger = logging.getLogger(__name__)
 

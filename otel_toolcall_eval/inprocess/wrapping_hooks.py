@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
-from otel_toolcall_eval.inprocess.root_keeper import MAX_ROOTS
+from otel_toolcall_eval.inprocess.pending_roots import MAX_ROOTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace import Span as SdkSpan
 
-    from otel_toolcall_eval.inprocess.root_keeper import PendingRoot, PendingRoots, Said
+    from otel_toolcall_eval.inprocess.pending_roots import PendingRoot, PendingRoots, Said
     from otel_toolcall_eval.inprocess.span_processor import SpanSource
 
 _logger = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from otel_toolcall_eval.receivers.http import site_gate
+from otel_toolcall_eval.receivers.http import page_access
+from otel_toolcall_eval.receivers.http.page_access import SITE_HEADERS
 from otel_toolcall_eval.receivers.http.pages import Page, SiteRequest
-from otel_toolcall_eval.receivers.http.site_gate import SITE_HEADERS
 from tests.receivers.certificates import Client, Files
 from tests.receivers.receivers import Intake, Reply, ask, http_receiver, running
 
@@ -117,7 +117,7 @@ def test_a_browser_that_names_no_path_is_led_to_the_site_and_nobody_else(port: i
 
 
 def test_other_machines_see_nothing_without_tokens(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site_gate, "is_local", lambda _: False)
+    monkeypatch.setattr(page_access, "is_local", lambda _: False)
     assert [browse(port, path).status for path in ("/", "/status", "/status/style.css", "/status/login")] == [404] * 4
 
 
@@ -130,7 +130,7 @@ def test_a_page_whose_name_was_led_to_this_machine_sees_nothing(port: int, guard
 
 
 def test_with_tokens_other_machines_need_one(guarded: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site_gate, "is_local", lambda _: False)
+    monkeypatch.setattr(page_access, "is_local", lambda _: False)
     assert ask(guarded, "GET", "/status").status == 401
     assert ask(guarded, "GET", "/status", Authorization=f"Bearer {TOKEN}").status == 200
 

@@ -11,7 +11,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from otel_toolcall_eval.otlp.otlp_writing import (
+from otel_toolcall_eval.otlp.varint import LENGTH_DELIMITED, field_of
+from otel_toolcall_eval.otlp.writing import (
     EVENT_ATTRIBUTE,
     LOG_ATTRIBUTE,
     LOG_RECORD,
@@ -29,14 +30,13 @@ from otel_toolcall_eval.otlp.otlp_writing import (
     span,
     span_title,
 )
-from otel_toolcall_eval.otlp.varint import LENGTH_DELIMITED, field_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
-    from otel_toolcall_eval.otlp.otlp_writing import Written
+    from otel_toolcall_eval.otlp.writing import Written
 
     Plain = str | bool | int | float | list["Plain"] | None
 

@@ -11,7 +11,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.model.trace import Projection, StatusCode
-from otel_toolcall_eval.otlp.otlp_protobuf import decode_traces
+from otel_toolcall_eval.otlp.protobuf_traces import decode_traces
 from tests.otlp.otlp_requests import KEEP, attribute, field, nested, nested_bytes, numbered, request_of
 
 

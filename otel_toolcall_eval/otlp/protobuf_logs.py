@@ -1,7 +1,7 @@
 """OTLP log requests in protobuf, to the records that dialects ask for.
 
 An agent's process logs much, and next to nothing of it is about tool calls. So a record is first asked for its name, and only what somebody
-reads is decoded. Bounds, tolerance and errors are those of ``otlp_protobuf``.
+reads is decoded. Bounds, tolerance and errors are those of ``protobuf_traces``.
 """
 
 from __future__ import annotations

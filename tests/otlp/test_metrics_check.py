@@ -4,7 +4,7 @@ import pytest
 
 from otel_toolcall_eval.model.errors import DecodeError, TooLargeError
 from otel_toolcall_eval.otlp.limits import Limits
-from otel_toolcall_eval.otlp.otlp_metrics import check_metrics
+from otel_toolcall_eval.otlp.metrics_check import check_metrics
 from otel_toolcall_eval.otlp.replies import Encoding
 from tests.otlp.test_transcoding import everything_in_metrics, written
 

@@ -1,6 +1,6 @@
 """OTLP log requests in JSON, to the records that dialects ask for; equal to what protobuf gives for the same request.
 
-Bounds, tolerance and errors are those of ``otlp_json``.
+Bounds, tolerance and errors are those of ``json_traces``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from otel_toolcall_eval.otlp.any_value import NestedTooDeepError
 from otel_toolcall_eval.otlp.decoded_logs import EVENT_NAME_KEY, DecodedLogs, make_record, wanted_name
 from otel_toolcall_eval.otlp.json_blocks import all_attributes_of, attributes_of, each, in_field, length, resource_of, scope_of
 from otel_toolcall_eval.otlp.json_fields import WrongTypeError, as_object, id_of, integer_of, list_of, text_of
+from otel_toolcall_eval.otlp.json_traces import parse_json
 from otel_toolcall_eval.otlp.json_values import attribute_value
 from otel_toolcall_eval.otlp.limits import DEFAULT_LIMITS, MemberBudget, check_json
-from otel_toolcall_eval.otlp.otlp_json import parse_json
 from otel_toolcall_eval.otlp.span_factory import SpanOrigin, origin_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 
 from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.model.trace import Projection, StatusCode
-from otel_toolcall_eval.otlp.otlp_json import decode_document, decode_traces, parse_json
+from otel_toolcall_eval.otlp.json_traces import decode_document, decode_traces, parse_json
 from tests.otlp.otlp_requests import KEEP, START_NS
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from otel_toolcall_eval.model.errors import DecodeError
 from otel_toolcall_eval.otlp.json_fields import WrongTypeError, as_object, list_of
+from otel_toolcall_eval.otlp.json_traces import parse_json
 from otel_toolcall_eval.otlp.limits import DEFAULT_LIMITS, Limits, check_json, too_many
-from otel_toolcall_eval.otlp.otlp_json import parse_json
 from otel_toolcall_eval.otlp.replies import Encoding
 from otel_toolcall_eval.otlp.varint import LENGTH_DELIMITED, MalformedError, fields_of
 

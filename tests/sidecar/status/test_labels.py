@@ -18,13 +18,13 @@ from otel_toolcall_eval.model.criteria import (
     SelectorScope,
 )
 from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
-from otel_toolcall_eval.sidecar.admin.status import words
+from otel_toolcall_eval.sidecar.admin.status import labels
 
 
 def test_every_trigger_doubt_and_reach_has_its_words() -> None:
-    assert set(words.TRIGGERS) == set(Trigger)
-    assert set(words.DOUBTS) == set(IncompletenessReason)
-    assert all(words.selects(Selector(reach=reach), values=True) for reach in SelectorScope)
+    assert set(labels.TRIGGERS) == set(Trigger)
+    assert set(labels.DOUBTS) == set(IncompletenessReason)
+    assert all(labels.selects(Selector(reach=reach), values=True) for reach in SelectorScope)
 
 
 @pytest.mark.parametrize(
@@ -43,25 +43,25 @@ def test_every_trigger_doubt_and_reach_has_its_words() -> None:
     ],
 )
 def test_durations_are_in_the_unit_that_suits_them(seconds: float | None, said: str) -> None:
-    assert words.duration(seconds) == said
+    assert labels.duration(seconds) == said
 
 
 @pytest.mark.parametrize(
     ("number", "said"), [(0, "0 B"), (1010, "1010 B"), (1023, "1023 B"), (1024, "1 KiB"), (5 << 20, "5 MiB"), (3 << 30, "3 GiB")]
 )
 def test_sizes_are_in_the_unit_that_suits_them(number: int, said: str) -> None:
-    assert words.size(number) == said
+    assert labels.size(number) == said
 
 
 @pytest.mark.parametrize(
     ("value", "said"), [(None, "-"), (0.0, "0.00"), (2 / 3, "0.67"), (0.994, "0.99"), (0.99999, "0.99…"), (1.0, "1.00")]
 )
 def test_a_score_is_never_shown_as_perfect_when_it_is_not(value: float | None, said: str) -> None:
-    assert words.score(value) == said
+    assert labels.score(value) == said
 
 
 def test_times_are_in_utc() -> None:
-    assert (words.moment(1_700_000_000 * 10**9), words.machine_moment(1_700_000_000 * 10**9)) == (
+    assert (labels.moment(1_700_000_000 * 10**9), labels.machine_moment(1_700_000_000 * 10**9)) == (
         "2023-11-14 22:13:20",
         "2023-11-14T22:13:20Z",
     )
@@ -77,7 +77,7 @@ def test_times_are_in_utc() -> None:
     ],
 )
 def test_expectations_are_counted(criteria: Criteria, number: int) -> None:
-    assert words.expectations(criteria) == number
+    assert labels.expectations(criteria) == number
 
 
 def test_a_selector_is_told_with_or_without_values() -> None:
@@ -91,13 +91,13 @@ def test_a_selector_is_told_with_or_without_values() -> None:
         inputs={"city": "secret"},
     )
     told = "traces whose service.name is a or b and root span is 'run' and agent is 'main' and "
-    assert words.selects(selector, values=False) == (
+    assert labels.selects(selector, values=False) == (
         f"{told}resource has a certain deployment.environment.name and a span has a certain kind and input has a certain city"
     )
-    assert words.selects(selector, values=True) == (
+    assert labels.selects(selector, values=True) == (
         f"{told}resource has deployment.environment.name='secret' and a span has kind='secret' and input has city='secret'"
     )
 
 
 def test_names_can_neither_break_nor_turn_their_line() -> None:
-    assert words.shown("a\nb\u202ec\u2066d") == r"a\nb\u202ec\u2066d"
+    assert labels.shown("a\nb\u202ec\u2066d") == r"a\nb\u202ec\u2066d"

@@ -12,8 +12,8 @@ from otel_toolcall_eval.exporters.events.attributes import ExplainValues, Explan
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import Extraction, IgnoredSpan, ToolCall
 from otel_toolcall_eval.model.trace import IncompletenessReason, Span, StatusCode
-from otel_toolcall_eval.sidecar.admin.status import condensing
-from otel_toolcall_eval.sidecar.admin.status.condensing import ReportDetail, ReportRow, condense
+from otel_toolcall_eval.sidecar.admin.status import rows
+from otel_toolcall_eval.sidecar.admin.status.rows import ReportDetail, ReportRow, condense
 from tests.exporters.reports import CANARY, SPAN_ID, BrokenJustification, evaluated_span, inconclusive, report, score, verdict
 from tests.sidecar.status.rows import NOW_NS, TELL, judged
 
@@ -98,8 +98,8 @@ def test_a_justification_that_fails_costs_its_own_details_alone() -> None:
 
 def test_everything_is_bounded_and_what_shows_calls_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MAX_VERDICTS", "MAX_CALLS", "MAX_IGNORED"):
-        monkeypatch.setattr(condensing, name, 3)
-    monkeypatch.setattr(condensing, "MAX_SPANS", 5)
+        monkeypatch.setattr(rows, name, 3)
+    monkeypatch.setattr(rows, "MAX_SPANS", 5)
     many = replace(
         report(*(verdict(evaluator=f"e{number}") for number in range(9))),
         extraction=Extraction(

@@ -16,7 +16,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as ProtoRecord
 from otel_toolcall_eval.model.errors import DecodeError, TooLargeError
 from otel_toolcall_eval.model.log_record import SCOPE_EVENT
 from otel_toolcall_eval.model.trace import Projection, Scope
-from otel_toolcall_eval.otlp import otlp_logs, otlp_logs_json
+from otel_toolcall_eval.otlp import json_logs, protobuf_logs
 from otel_toolcall_eval.otlp.limits import Limits
 from tests.otlp.otlp_requests import attribute, nested_bytes, varint
 
@@ -58,8 +58,8 @@ def to_json(of: ExportLogsServiceRequest) -> bytes:
 
 
 def both(of: ExportLogsServiceRequest, keep: Projection = KEEP) -> DecodedLogs:
-    decoded = otlp_logs.decode_logs(of.SerializeToString(), keep)
-    assert otlp_logs_json.decode_logs(to_json(of), keep) == decoded
+    decoded = protobuf_logs.decode_logs(of.SerializeToString(), keep)
+    assert json_logs.decode_logs(to_json(of), keep) == decoded
     return decoded
 
 
@@ -82,7 +82,7 @@ def both(of: ExportLogsServiceRequest, keep: Projection = KEEP) -> DecodedLogs:
 )
 def test_a_record_is_kept_under_the_name_that_is_asked_for(record: ProtoRecord, name: str | None) -> None:
     made = request(record)
-    decoded = otlp_logs.decode_logs(made.SerializeToString(), KEEP) if name is None else both(made)
+    decoded = protobuf_logs.decode_logs(made.SerializeToString(), KEEP) if name is None else both(made)
     assert [kept.event_name for kept in decoded.records] == ([] if name is None else [name])
     assert decoded.received == 1
     assert (decoded.size_bytes > 0) is (name is not None)
@@ -120,14 +120,14 @@ def test_a_record_without_a_time_was_at_least_observed() -> None:
 
 
 def test_a_body_nested_deeper_than_allowed_costs_itself() -> None:
-    (record,) = otlp_logs.decode_logs(_with_body(nested_bytes(101)), KEEP).records
+    (record,) = protobuf_logs.decode_logs(_with_body(nested_bytes(101)), KEEP).records
     assert record.body is None
     document = json.loads(to_json(request(log(event_name="e"))))
     inner: dict[str, object] = {"intValue": "1"}
     for _ in range(101):
         inner = {"arrayValue": {"values": [inner]}}
     document["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]["body"] = inner
-    (record,) = otlp_logs_json.decode_logs(json.dumps(document).encode(), KEEP).records
+    (record,) = json_logs.decode_logs(json.dumps(document).encode(), KEEP).records
     assert record.body is None
 
 
@@ -148,7 +148,7 @@ def _with_body(body: bytes) -> bytes:
 )
 def test_what_is_not_a_logs_request_in_protobuf_is_a_decode_error(body: bytes) -> None:
     with pytest.raises(DecodeError, match="ExportLogsServiceRequest"):
-        otlp_logs.decode_logs(body, KEEP)
+        protobuf_logs.decode_logs(body, KEEP)
 
 
 @pytest.mark.parametrize(
@@ -162,23 +162,23 @@ def test_what_is_not_a_logs_request_in_protobuf_is_a_decode_error(body: bytes) -
 )
 def test_what_is_not_a_logs_request_in_json_is_a_decode_error(body: bytes, where: str) -> None:
     with pytest.raises(DecodeError) as caught:
-        otlp_logs_json.decode_logs(body, KEEP)
+        json_logs.decode_logs(body, KEEP)
     assert caught.value.problems[0].where.endswith(where)
 
 
 @pytest.mark.parametrize("empty", [pytest.param(b"{}", id="object"), pytest.param(b'{"resourceLogs": [{}]}', id="block")])
 def test_an_empty_request_holds_nothing(empty: bytes) -> None:
-    assert otlp_logs_json.decode_logs(empty, KEEP).received == otlp_logs.decode_logs(b"", KEEP).received == 0
+    assert json_logs.decode_logs(empty, KEEP).received == protobuf_logs.decode_logs(b"", KEEP).received == 0
 
 
 def test_a_small_body_that_becomes_large_is_refused_before_it_is_parsed() -> None:
     few = Limits(spans=10, attributes=20, members=5, elements=20)
     records = b"\x12\x00" * 60
     with pytest.raises(TooLargeError, match="more than 10 log records"):
-        otlp_logs.decode_logs(b"\x0a\x7a\x12\x78" + records, KEEP, limits=few)
+        protobuf_logs.decode_logs(b"\x0a\x7a\x12\x78" + records, KEEP, limits=few)
     many = request(log(event_name="e", attributes=[KeyValue()] * 60)).SerializeToString()
     with pytest.raises(TooLargeError, match="more than 20 attributes"):
-        otlp_logs.decode_logs(many, KEEP, limits=few)
+        protobuf_logs.decode_logs(many, KEEP, limits=few)
 
 
 names = st.sampled_from(["e", "my.scope", "other", ""])
@@ -196,7 +196,7 @@ def test_both_encodings_decode_equal_and_damage_is_a_decode_error(drawn: list[tu
     body = bytearray(made.SerializeToString())
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     try:
-        decoded = otlp_logs.decode_logs(bytes(body), KEEP)
+        decoded = protobuf_logs.decode_logs(bytes(body), KEEP)
     except DecodeError:
         return
     assert len(decoded.records) <= decoded.received
