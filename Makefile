@@ -26,7 +26,7 @@ TESTS ?= tests/inprocess \
   $(patsubst %,tests/settings/test_%.py,config_model schema service types types_of_settings yaml_tree) \
   $(patsubst %,tests/receivers/test_%.py,grpc_calls otlp_grpc otlp_http tls) \
   $(patsubst %,tests/sidecar/status/test_%.py,site) \
-  $(patsubst %,tests/otlp/test_%.py,answers otlp_protobuf schema) \
+  $(patsubst %,tests/otlp/test_%.py,protobuf_traces response_decoding schema) \
   tests/test_in_process_and_sidecar.py
 # How long `make fuzz` tries each target.
 SECONDS ?= 60

@@ -65,7 +65,12 @@ logger_provider: {processors: [{batch: {exporter: {console: {}}}}]}
 instrumentation/development: {python: {toolcall_eval: %s}}
 """
 
-UNUSED = ["otel_toolcall_eval", "otel_toolcall_eval.inprocess.instrumentor", "otel_toolcall_eval.inprocess.environment_variables"]
+UNUSED = [
+    "otel_toolcall_eval",
+    "otel_toolcall_eval.inprocess",
+    "otel_toolcall_eval.inprocess.instrumentor",
+    "otel_toolcall_eval.inprocess.environment_variables",
+]
 
 
 class Ended:
@@ -143,7 +148,7 @@ def test_an_agent_is_judged_once_a_settings_file_is_named(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_an_agent_is_left_alone_otherwise_and_pays_for_three_small_modules_at_most(tmp_path: Path, variables: dict[str, str]) -> None:
+def test_an_agent_is_left_alone_otherwise_and_pays_for_four_small_modules_at_most(tmp_path: Path, variables: dict[str, str]) -> None:
     ended = run(tmp_path, variables=variables)
     assert_untouched(ended)
     assert set(ended.line("ours:")) <= set(UNUSED)

@@ -15,7 +15,7 @@ from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
 from tests.fakes import SECOND_NS, span
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def measured_growth(shape: str, traces: int, how: str) -> dict[str, float]:

@@ -391,7 +391,8 @@ def test_whoever_does_not_use_it_pays_for_one_module(suite: pytest.Pytester) -> 
         def test_nothing_of_ours_is_there():
             ours = {name for name in sys.modules if name.partition(".")[0] in {"otel_toolcall_eval", "opentelemetry", "pydantic"}}
             assert ours == {
-                "otel_toolcall_eval", "otel_toolcall_eval.inprocess.pytest_plugin", "otel_toolcall_eval.inprocess.pytest_plugin.plugin"}
+                "otel_toolcall_eval", "otel_toolcall_eval.inprocess", "otel_toolcall_eval.inprocess.pytest_plugin",
+                "otel_toolcall_eval.inprocess.pytest_plugin.plugin"}
         """
     )
     run(suite, "-p", "no:hypothesispytest", "-p", "no:xdist").assert_outcomes(passed=1)
