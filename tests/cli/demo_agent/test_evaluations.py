@@ -10,7 +10,7 @@ import pytest
 
 from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS, SCENARIOS, Scenario
 
-GUIDE = Path(__file__).parents[3] / "golden" / "guides" / "sample-weather-tools.md"
+GUIDE = Path(__file__).parents[2] / "golden" / "guides" / "sample-weather-tools.md"
 
 EVALUATORS = {"ToolCallCountEvaluator", "ToolCallOrderEvaluator", "ToolCallArgsEvaluator", "ToolCallOutputEvaluator"}
 

@@ -337,7 +337,7 @@ def test_a_provider_in_force_is_used_and_stays(suite: pytest.Pytester) -> None:
             before = trace.get_tracer_provider()
             agent.run("Tokyo")
             assert tool_calls.count("search") == 1
-            assert [type(one).__name__ for one in before._active_span_processor._span_processors] == ["Recorder"]
+            assert [type(one).__name__ for one in before._active_span_processor._span_processors] == ["SpanRecorder"]
         """
     )
     run(suite).assert_outcomes(passed=1)
