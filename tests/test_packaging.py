@@ -172,7 +172,7 @@ def test_the_command_of_a_plain_install_answers_or_names_the_extra_that_is_missi
 
 @pytest.mark.install
 def test_the_sample_is_judged_from_a_sidecar_install(sidecar: Environment) -> None:
-    criteria = sidecar.site_packages / "otel_toolcall_eval" / "demo" / "evaluations"
+    criteria = sidecar.site_packages / "otel_toolcall_eval" / "cli" / "demo_agent" / "evaluations"
     done = sidecar.run("otel-toolcall-eval", "check", str(criteria))
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -238,7 +238,7 @@ class StatusModel(ConfigModel):
     """The status page, and what it remembers."""
 
     enabled: Flag | None = Field(default=None, description="Serve it.")
-    traces: Positive | None = Field(default=None, description="TestVerdict traces that are remembered, the newest.")
+    traces: Positive | None = Field(default=None, description="Evaluated traces that are remembered, the newest.")
     limit_mib: Mebibytes | None = Field(default=None, description="MiB that they may take.")
     path: LocalPath | None = Field(default=None, description="A file in which they survive the process, relative to this one.")
     max_age: Duration | None = Field(default=None, description="How long they are remembered.")

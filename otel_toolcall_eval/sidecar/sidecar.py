@@ -83,7 +83,7 @@ class Sidecar:
     """A sidecar in this process. ``start``, ``run`` and ``stop`` belong to one thread.
 
     Attributes:
-        unjudged: traces that were open when ending took longer than allowed.
+        unevaluated: traces that were open when ending took longer than allowed.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DisplayedReport:
+class JaegerSpan:
     """A span as Jaeger shows it.
 
     Attributes:
@@ -49,26 +49,26 @@ class Tracing:
     api: str
     log: list[str] = field(default_factory=list)
 
-    def trace(self, trace_id: str) -> Sequence[DisplayedReport]:
+    def trace(self, trace_id: str) -> Sequence[JaegerSpan]:
         """Return the spans of a trace; none if it does not know it."""
         status, body = get(self.api, f"/api/traces/{trace_id}")
         if status != 200:
             return ()
         return [_shown(span) for trace in json.loads(body)["data"] for span in trace["spans"]]
 
-    def wait_for(self, trace_id: str, *, spans: int) -> Sequence[DisplayedReport]:
+    def wait_for(self, trace_id: str, *, spans: int) -> Sequence[JaegerSpan]:
         """Return a trace once it has so many spans."""
         wait_for(lambda: len(self.trace(trace_id)) >= spans, f"{spans} spans of {trace_id} in Jaeger")
         return self.trace(trace_id)
 
 
-def _shown(span: Mapping[str, Any]) -> DisplayedReport:
+def _shown(span: Mapping[str, Any]) -> JaegerSpan:
     above = [reference["spanID"] for reference in span["references"] if reference["refType"] == "CHILD_OF"]
     events = []
     for entry in span["logs"]:
         values = _values(entry["fields"])
         events.append((str(values.pop("event", "")), values))
-    return DisplayedReport(
+    return JaegerSpan(
         name=span["operationName"],
         span_id=span["spanID"],
         parent=above[0] if above else None,

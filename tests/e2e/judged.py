@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class TestVerdict:
+class SeenVerdict:
     """The verdicts of one sidecar, or of several that came one after the other: trace ID and evaluator to all that was said."""
 
     verdicts: dict[tuple[str, str], list[Verdict]] = field(default_factory=lambda: defaultdict(list))

@@ -9,7 +9,7 @@ import pytest
 
 from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
 from tests.e2e.collector import collecting
-from tests.e2e.judged import TestVerdict
+from tests.e2e.judged import SeenVerdict
 from tests.e2e.ports import held_ports
 from tests.e2e.senders import PYTHON, sending
 from tests.sidecar_process import running_sidecar
@@ -47,7 +47,7 @@ def plain(attributes: list[dict[str, Any]]) -> dict[str, Any]:
 @pytest.mark.parametrize("protocol", ["grpc", "http/protobuf"])
 def test_collector_reads_scores_events_and_the_span_below_the_judged_root(protocol: str, recorded: Recorded, tmp_path: Path) -> None:
     written = tmp_path / "received.jsonl"
-    judged = TestVerdict()
+    judged = SeenVerdict()
     with (
         collecting(tmp_path, exporters={"file": {"path": str(written)}}) as collector,
         held_ports(2) as (grpc, http),

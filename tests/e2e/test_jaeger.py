@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
 from tests.e2e.jaeger import tracing
-from tests.e2e.judged import TestVerdict
+from tests.e2e.judged import SeenVerdict
 from tests.e2e.ports import held_ports
 from tests.e2e.senders import PYTHON, sending
 from tests.sidecar_process import get, running_sidecar
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tests.e2e.jaeger import DisplayedReport
+    from tests.e2e.jaeger import JaegerSpan
     from tests.e2e.traffic import Recorded
 
 pytestmark = pytest.mark.e2e
@@ -28,7 +28,7 @@ RESULT = "gen_ai.evaluation.result"
 LABEL = "gen_ai.evaluation.score.label"
 
 
-def _verdicts(span: DisplayedReport) -> set[tuple[str, str]]:
+def _verdicts(span: JaegerSpan) -> set[tuple[str, str]]:
     return {(values["gen_ai.evaluation.name"], values[LABEL]) for name, values in span.events if name == RESULT}
 
 
@@ -38,9 +38,8 @@ def _exemplars(page: str) -> Sequence[str]:
     return [exemplar.labels["trace_id"] for exemplar in found if exemplar is not None]
 
 
-@pytest.mark.parametrize("on_root", [False, True], ids=["on-a-span-of-ours", "on-the-root"])
-def test_verdicts_stand_in_the_judged_trace(recorded: Recorded, tmp_path: Path, *, on_root: bool) -> None:
-    judged = TestVerdict()
+def test_verdicts_stand_in_the_judged_trace(recorded: Recorded, tmp_path: Path) -> None:
+    judged = SeenVerdict()
     with (
         tracing(tmp_path) as jaeger,
         held_ports(2) as (grpc, http),
@@ -48,7 +47,6 @@ def test_verdicts_stand_in_the_judged_trace(recorded: Recorded, tmp_path: Path, 
             *("--criteria", str(EVALUATIONS), "--grpc", grpc, "--http", http),
             environ={
                 "OTEL_TOOLCALL_EVAL_FORWARD_ENDPOINT": f"http://{jaeger.grpc}",
-                "OTEL_TOOLCALL_EVAL_FORWARD_ATTACH_TO_ROOT": str(on_root).lower(),
                 "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"http://{jaeger.grpc}",
             },
             quiet="0s",
@@ -61,18 +59,14 @@ def test_verdicts_stand_in_the_judged_trace(recorded: Recorded, tmp_path: Path, 
         judged.finish(running)
         judged.hold(sent, recorded)
         for trace_id, run in sent.runs.items():
-            spans = jaeger.wait_for(trace_id, spans=sent.spans[trace_id] + (not on_root))
+            spans = jaeger.wait_for(trace_id, spans=sent.spans[trace_id] + 1)
             root = next(span for span in spans if span.span_id == sent.roots[trace_id])
             ours = [span for span in spans if span.name == "evaluate_tool_calls"]
             expected = {(evaluator, label) for evaluator, (label, _) in recorded.verdicts[run].items()}
-            if on_root:
-                assert (ours, _verdicts(root)) == ([], expected)
-                carrier = root
-            else:
-                (carrier,) = ours
-                assert (carrier.parent, _verdicts(carrier)) == (root.span_id, expected)
-                # It makes no trace longer; Jaeger cuts each time to whole microseconds.
-                assert carrier.start_us + carrier.duration_us <= root.start_us + root.duration_us + 1
+            (carrier,) = ours
+            assert (carrier.parent, _verdicts(carrier)) == (root.span_id, expected)
+            # It makes no trace longer; Jaeger cuts each time to whole microseconds.
+            assert carrier.start_us + carrier.duration_us <= root.start_us + root.duration_us + 1
             failed = sum(label == "fail" for _, label in expected)
             assert int(carrier.tags["toolcall_eval.verdicts.fail"]) == failed
         leads_to = _exemplars(page)

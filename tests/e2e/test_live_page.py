@@ -18,7 +18,7 @@ from opentelemetry.sdk.metrics.export import MetricExportResult
 from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
 from otel_toolcall_eval.exporters.metrics.collection import Collection
 from tests.e2e.collector import collecting
-from tests.e2e.judged import TestVerdict
+from tests.e2e.judged import SeenVerdict
 from tests.e2e.ports import held_ports
 from tests.e2e.prometheus import serving, vector
 from tests.e2e.senders import PYTHON, sending
@@ -199,7 +199,7 @@ def _as_number(labels: frozenset[tuple[str, str]]) -> str:
 
 
 def test_scores_of_a_real_sidecar_are_on_the_dashboards_within_some_scrapes(recorded: Recorded, tmp_path: Path) -> None:
-    judged = TestVerdict()
+    judged = SeenVerdict()
     with (
         held_ports(2) as (grpc, http),
         running_sidecar("--criteria", str(EVALUATIONS), "--grpc", grpc, "--http", http, quiet="0s") as running,

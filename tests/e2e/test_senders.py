@@ -16,7 +16,7 @@ import pytest
 
 from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
 from tests.e2e.cutting_proxy import losing_answers
-from tests.e2e.judged import TestVerdict
+from tests.e2e.judged import SeenVerdict
 from tests.e2e.ports import held_ports
 from tests.e2e.senders import EVERY, sending
 from tests.patience import wait_for
@@ -55,7 +55,7 @@ def release(running: RunningSidecar) -> None:
     running.process.send_signal(signal.SIGUSR1)
 
 
-def hold_all(judged: TestVerdict, running: RunningSidecar, sent: Sent, recorded: Recorded) -> None:
+def hold_all(judged: SeenVerdict, running: RunningSidecar, sent: Sent, recorded: Recorded) -> None:
     """Wait for the last verdict, and hold that each trace was judged and each span counted once."""
     judged.wait_for(running, sent.runs.keys() - sent.given_up)
     spans = sum(number for t, number in sent.spans.items() if t not in sent.given_up)
@@ -71,7 +71,7 @@ def hold_all(judged: TestVerdict, running: RunningSidecar, sent: Sent, recorded:
 def test_healthy_sidecar_judges_what_every_sender_sends_as_its_own_process_would(
     sender: Sender, recorded: Recorded, tmp_path: Path
 ) -> None:
-    judged = TestVerdict()
+    judged = SeenVerdict()
     quiet = "0s" if sender.in_order else STRAGGLING
     with (
         held_ports(2) as (grpc, http),
@@ -86,7 +86,7 @@ def test_healthy_sidecar_judges_what_every_sender_sends_as_its_own_process_would
 
 @pytest.mark.parametrize("sender", EVERY, ids=str)
 def test_full_sidecar_refuses_says_when_to_resend_and_loses_nothing(sender: Sender, recorded: Recorded, tmp_path: Path) -> None:
-    judged = TestVerdict()
+    judged = SeenVerdict()
     with (
         held_ports(2) as (grpc, http),
         sidecar(grpc, http, held="judging", queue_bytes="128KiB") as running,
@@ -104,7 +104,7 @@ def test_full_sidecar_refuses_says_when_to_resend_and_loses_nothing(sender: Send
 
 @pytest.mark.parametrize("sender", EVERY, ids=str)
 def test_restart_under_a_sender_that_goes_on_loses_and_doubles_nothing(sender: Sender, recorded: Recorded, tmp_path: Path) -> None:
-    judged = TestVerdict()
+    judged = SeenVerdict()
     with (
         held_ports(2) as (grpc, http),
         sidecar(grpc, http) as first,
@@ -126,7 +126,7 @@ def test_restart_under_a_sender_that_goes_on_loses_and_doubles_nothing(sender: S
 
 @pytest.mark.parametrize("sender", EVERY, ids=str)
 def test_sidecar_that_comes_after_its_senders_loses_nothing_of_what_they_keep(sender: Sender, recorded: Recorded, tmp_path: Path) -> None:
-    judged = TestVerdict()
+    judged = SeenVerdict()
     whole = not sender.in_order or not sender.keeps_unsent  # half a trace that was dropped would leave the other half to be judged
     with (
         held_ports(2) as (grpc, http),
@@ -146,7 +146,7 @@ def test_sidecar_that_comes_after_its_senders_loses_nothing_of_what_they_keep(se
 def test_request_that_is_sent_again_after_its_answer_was_lost_counts_as_duplicate_and_is_judged_once(
     sender: Sender, recorded: Recorded, tmp_path: Path
 ) -> None:
-    judged = TestVerdict()
+    judged = SeenVerdict()
     is_grpc = sender.protocol == "grpc"
     with (
         held_ports(2) as (grpc, http),

@@ -320,11 +320,11 @@ def test_dead_collector_holds_up_neither_flush_nor_shutdown(
 PROGRAM = """
 import sys
 from otel_toolcall_eval.exporters.metrics.operation_names import OPERATION_OBSERVED
-from otel_toolcall_eval.exporters.otlp import OtlpSettings, Signal
+from otel_toolcall_eval.exporters.otlp import OtlpSettings, ExportSignal
 from otel_toolcall_eval.sidecar.build_telemetry import build_telemetry
 telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint=sys.argv[1], protocol=sys.argv[2]))
 for _ in range(2000):
-    telemetry.outlets[Signal.LOGS].send(b"x", items=1)
+    telemetry.outlets[ExportSignal.LOGS].send(b"x", items=1)
 telemetry.shutdown(0.5)
 print("done", flush=True)
 """

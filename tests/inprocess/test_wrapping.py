@@ -397,7 +397,7 @@ class Growing(dict[tuple[int, int], pending_roots.PendingRoot]):
         return ((key, self[key]) for key in self)
 
 
-@pytest.mark.parametrize("act", ["turn_is_over", "flush", "hold"])
+@pytest.mark.parametrize("act", ["on_batch_done", "flush", "hold"])
 def test_roots_can_be_held_while_others_are_let_go(act: str) -> None:
     tracer = TracerProvider(shutdown_on_exit=False).get_tracer("agent")
     passed_on: list[str] = []
@@ -415,7 +415,7 @@ def test_roots_can_be_held_while_others_are_let_go(act: str) -> None:
         held.taken = True
         keeper._held = Growing(keeper._held | {(number, number): held})  # noqa: SLF001
     actions: dict[str, Callable[[], object]] = {
-        "turn_is_over": keeper.on_batch_done,
+        "on_batch_done": keeper.on_batch_done,
         "flush": keeper.flush,
         "hold": lambda: keeper.hold(spans[2]),
     }
@@ -481,12 +481,12 @@ def test_fault_of_ours_in_a_hook_costs_no_span(
 ) -> None:
     agent = make()
     message = "the application's own"
-    for owner, name in ((agent.processor._source, "is_judged"), (agent.processor._keeper, "hold")):  # noqa: SLF001 - no span can make them fail
+    for owner, name in ((agent.processor._source, "is_evaluated"), (agent.processor._keeper, "hold")):  # noqa: SLF001 - no span can make them fail
         with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
             patch.setattr(owner, name, lambda *_, **__: 1 / 0)
             with pytest.raises(ValueError, match="own"), agent.tracer.start_as_current_span(name):
                 raise ValueError(message)
-    assert [span.name for span in agent.following.ended] == ["is_judged", "hold"]
+    assert [span.name for span in agent.following.ended] == ["is_evaluated", "hold"]
     assert len(caplog.records) == 1
 
 
@@ -601,12 +601,15 @@ def test_later_sdk_still_exports_a_copy_where_the_root_has_no_room_or_the_verdic
 def test_fault_of_ours_while_a_root_is_ending_costs_no_span(make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
     agent = make()
     source = agent.processor._source  # noqa: SLF001 - no span can make it fail
-    for owner, name in ((source, "is_judged"), (source._reader, "convert"), (agent.processor._wrapped, "_write")):  # noqa: SLF001
+    for owner, name in ((source, "is_evaluated"), (source._reader, "convert"), (agent.processor._wrapped, "_write")):  # noqa: SLF001
         with monkeypatch.context() as patch, expect_tool_calls(ONE_SEARCH):
             patch.setattr(owner, name, lambda *_, **__: 1 / 0)
             agent.tracer.start_span(name).end()
     ended = {span.name: own_events(span) for span in agent.following.wait_for(4)}
-    assert (len(agent.following.ended), ended) == (4, {"is_judged": [], "evaluate_tool_calls": ["fail"], "convert": [], "_write": ["fail"]})
+    assert (len(agent.following.ended), ended) == (
+        4,
+        {"is_evaluated": [], "evaluate_tool_calls": ["fail"], "convert": [], "_write": ["fail"]},
+    )
 
 
 @pytest.mark.usefixtures("later_sdk")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.exporters.metrics.emitter import CountKey
     from otel_toolcall_eval.model.score import TraceReport, Verdict
-    from tests.prometheus.world import Run, TestVerdict
+    from tests.prometheus.world import ModelVerdict, Run
 
 SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*?)\})? (?P<value>\S+)(?: # .*)?")
 
@@ -81,7 +81,7 @@ def report_of(run: Run, number: int, *, revised: Label | None = None) -> TraceRe
     )
 
 
-def _verdict(judged: TestVerdict) -> Verdict:
+def _verdict(judged: ModelVerdict) -> Verdict:
     given = score(judged.score, outcomes=judged.outcomes) if judged.label is not Label.INCONCLUSIVE else None
     return verdict(judged.label, evaluator=judged.evaluator, criteria=judged.criteria, given=given, doubts=judged.doubts)
 

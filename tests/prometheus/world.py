@@ -36,7 +36,7 @@ MISMATCHES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestVerdict:
+class ModelVerdict:
     """A verdict; ``outcomes`` are tools with what became of their expectations."""
 
     criteria: str
@@ -58,7 +58,7 @@ class Run:
     sidecar: str
     service: str
     agent: str | None
-    verdicts: tuple[TestVerdict, ...]
+    verdicts: tuple[ModelVerdict, ...]
     trigger: Trigger
     doubts: tuple[IncompletenessReason, ...]
     waited: float
@@ -124,7 +124,7 @@ AGENTS = (
 )
 
 
-def _verdict(draw: Random, check: tuple[str, str, tuple[str, ...]], meets: float) -> TestVerdict:
+def _verdict(draw: Random, check: tuple[str, str, tuple[str, ...]], meets: float) -> ModelVerdict:
     criteria, evaluator, tools = check
     if draw.random() < 0.06:
         doubts = draw.choice(
@@ -134,10 +134,10 @@ def _verdict(draw: Random, check: tuple[str, str, tuple[str, ...]], meets: float
                 (IncompletenessReason.ORPHAN, IncompletenessReason.NO_ROOT),
             ]
         )
-        return TestVerdict(criteria=criteria, evaluator=evaluator, label=Label.INCONCLUSIVE, doubts=doubts)
+        return ModelVerdict(criteria=criteria, evaluator=evaluator, label=Label.INCONCLUSIVE, doubts=doubts)
     outcomes = tuple((tool, Outcome.MATCHED if draw.random() < meets else draw.choice(MISMATCHES[evaluator])) for tool in tools)
     passed = all(outcome is Outcome.MATCHED for _, outcome in outcomes)
-    return TestVerdict(criteria=criteria, evaluator=evaluator, label=Label.PASS if passed else Label.FAIL, outcomes=outcomes)
+    return ModelVerdict(criteria=criteria, evaluator=evaluator, label=Label.PASS if passed else Label.FAIL, outcomes=outcomes)
 
 
 def trace_id(number: int) -> bytes:

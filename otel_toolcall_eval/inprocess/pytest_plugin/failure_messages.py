@@ -17,7 +17,7 @@ from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentSta
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from otel_toolcall_eval.inprocess.pytest_plugin.items import TestVerdict
+    from otel_toolcall_eval.inprocess.pytest_plugin.items import ItemVerdict
     from otel_toolcall_eval.model.tool_call import Content, Json, Payload, ToolCall
 
 SHOWN_CALLS = 30
@@ -150,7 +150,7 @@ def _value(value: Json) -> str:
     return render(value, limit=VALUE_CHARACTERS)
 
 
-def verdict_lines(judged: Sequence[TestVerdict]) -> list[str]:
+def verdict_lines(judged: Sequence[ItemVerdict]) -> list[str]:
     """Return a table of verdicts, the failed ones with their reason."""
     names = list(dict.fromkeys(one.criteria for one in judged))
     width = max(len(one.result.evaluator) for one in judged)

@@ -26,7 +26,7 @@ PathsLike: TypeAlias = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestVerdict:
+class ItemVerdict:
     """One verdict on a test's calls.
 
     Attributes:
@@ -37,7 +37,7 @@ class TestVerdict:
     result: EvaluationResult
 
 
-class TestEvaluator(Protocol):
+class ItemEvaluator(Protocol):
     """Has calls to judge."""
 
     def judge(self, check: Check) -> EvaluationResult:
@@ -52,12 +52,12 @@ def criteria_paths(given: PathsLike, *, root: Path, default: Sequence[Path]) -> 
 
 
 def evaluate_all(
-    calls: TestEvaluator,
+    calls: ItemEvaluator,
     items: Iterable[str | Mapping[str, JsonObject | None]],
     paths: tuple[Path, ...],
     *,
     config: Mapping[str, JsonObject] | None = None,
-) -> list[TestVerdict]:
+) -> list[ItemVerdict]:
     """Hold calls against items of criteria files, and criteria in the guides' form.
 
     Raises:
@@ -66,7 +66,7 @@ def evaluate_all(
     checks = [found for item in items for found in checks_of(item, paths, config=config)]
     if not checks:
         raise CriteriaError(where="tool_calls", what="nothing to hold the calls against is named", fix="name an item, or give criteria")
-    return [TestVerdict(criteria=name, result=calls.judge(check)) for name, check in checks]
+    return [ItemVerdict(criteria=name, result=calls.judge(check)) for name, check in checks]
 
 
 def checks_of(

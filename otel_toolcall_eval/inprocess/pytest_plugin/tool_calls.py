@@ -13,7 +13,7 @@ from otel_toolcall_eval.extraction.explaining import SpanOutcome, explain
 from otel_toolcall_eval.inprocess import library as api
 from otel_toolcall_eval.inprocess.pytest_plugin.comparisons import CallArgs, CallCount, CallOrder, CallOutputs
 from otel_toolcall_eval.inprocess.pytest_plugin.failure_messages import call_lines, counted, returned, verdict_lines
-from otel_toolcall_eval.inprocess.pytest_plugin.items import PathsLike, TestVerdict, criteria_paths, evaluate_all
+from otel_toolcall_eval.inprocess.pytest_plugin.items import ItemVerdict, PathsLike, criteria_paths, evaluate_all
 from otel_toolcall_eval.inprocess.pytest_plugin.recorder import recorder_of, why_no_span
 from otel_toolcall_eval.model.criteria import CallFilter
 from otel_toolcall_eval.model.score import Label
@@ -77,7 +77,7 @@ class ToolCalls:
         self._root = root
         self._criteria = tuple(criteria)
         self._read: tuple[tuple[ReadableSpan, ...], Extraction] | None = None
-        self.judged: list[TestVerdict] = []
+        self.judged: list[ItemVerdict] = []
 
     def __getitem__(self, position: int) -> RecordedCall:
         """Return a call."""

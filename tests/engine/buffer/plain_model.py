@@ -58,7 +58,7 @@ class Record:
         return found | ({IncompletenessReason.SHUTDOWN} if drained else set())
 
 
-TestVerdict = tuple[int, int, Trigger, frozenset[IncompletenessReason], frozenset[tuple[int, int]]]
+ModelVerdict = tuple[int, int, Trigger, frozenset[IncompletenessReason], frozenset[tuple[int, int]]]
 
 
 class PlainModel:
@@ -98,7 +98,7 @@ class PlainModel:
             record.news = False
             record.revise = min(self.now + QUIET, record.decided + WINDOW)
 
-    def expire(self, seconds: int) -> set[TestVerdict]:
+    def expire(self, seconds: int) -> set[ModelVerdict]:
         self.now += seconds
         judged = set()
         for number, record in self.traces.items():
@@ -112,7 +112,7 @@ class PlainModel:
                 judged.add(self._judged(number, record, Trigger.LATE_SPAN))
         return judged
 
-    def drain(self) -> set[TestVerdict]:
+    def drain(self) -> set[ModelVerdict]:
         judged = {self._judged(number, r, Trigger.SHUTDOWN) for number, r in self.traces.items() if r.decided is None}
         for number, record in self.traces.items():
             if record.decided is not None and record.revise is not None:  # a revision that waits for quiet is not lost
@@ -120,6 +120,6 @@ class PlainModel:
                 judged.add(self._judged(number, record, Trigger.LATE_SPAN))
         return judged
 
-    def _judged(self, number: int, record: Record, trigger: Trigger) -> TestVerdict:
+    def _judged(self, number: int, record: Record, trigger: Trigger) -> ModelVerdict:
         doubts = frozenset(record.doubts(drained=trigger is Trigger.SHUTDOWN))
         return number, record.revisions, trigger, doubts, frozenset((s.number, s.end) for s in record.spans.values())

@@ -16,7 +16,7 @@ from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
 from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
 from otel_toolcall_eval.model.trace import Span, Trace, Trigger
-from tests.engine.buffer.plain_model import PlainModel, Sent, TestVerdict
+from tests.engine.buffer.plain_model import ModelVerdict, PlainModel, Sent
 from tests.fakes import SECOND_NS, span
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
@@ -122,7 +122,7 @@ class WholeTraces(RuleBasedStateMachine):
             self.counts[what] += getattr(result, what)
 
 
-def judged(trace: Trace) -> TestVerdict:
+def judged(trace: Trace) -> ModelVerdict:
     """Return a trace in the model's words."""
     spans = frozenset((int.from_bytes(s.span_id, "big"), s.end_unix_ns) for s in trace.spans)
     return int.from_bytes(trace.trace_id, "big"), trace.revision, trace.trigger, frozenset(trace.doubts), spans

@@ -26,7 +26,8 @@ WHERE r.number <= :until AND (:agent IS NULL OR r.agent = :agent) AND (:service 
 AND (:criteria IS NULL OR v.criteria = :criteria) AND (:label IS NULL OR v.label = :label)
 """
 _VERDICTS = f"""
-SELECT r.judged_unix_ns, r.trace_id, r.revision, r.agent, r.service, v.criteria, v.evaluator, v.label, v.score, v.explanation, {_SUPERSEDED}
+SELECT r.evaluated_unix_ns,
+    r.trace_id, r.revision, r.agent, r.service, v.criteria, v.evaluator, v.label, v.score, v.explanation, {_SUPERSEDED}
 {_FILTERED} ORDER BY r.number DESC, v.position LIMIT :limit OFFSET :offset
 """
 _COUNTS = f"SELECT v.label, count(*) {_FILTERED} GROUP BY v.label"
@@ -36,7 +37,7 @@ _CHOICES: Final = {
     "criteria": "SELECT criteria, count(*) FROM verdicts GROUP BY criteria ORDER BY count(*) DESC, criteria LIMIT ?",
 }
 _REPORTS = f"""
-SELECT r.number, r.judged_unix_ns, r.unit, r.revision, r.agent, r.service, r.document, {_SUPERSEDED}
+SELECT r.number, r.evaluated_unix_ns, r.unit, r.revision, r.agent, r.service, r.document, {_SUPERSEDED}
 FROM reports r WHERE r.trace_id = ? ORDER BY r.number DESC LIMIT ?
 """  # noqa: S608 - likewise
 _OF_REPORT: Final = "SELECT criteria, evaluator, label, score, explanation FROM verdicts WHERE report = ? ORDER BY position"

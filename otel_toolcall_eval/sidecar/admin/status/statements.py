@@ -33,7 +33,7 @@ CREATE TRIGGER forgotten AFTER DELETE ON reports BEGIN DELETE FROM verdicts WHER
 """
 
 PROBES: Final = (
-    "SELECT number, judged_unix_ns, trace_id, unit, revision, agent, service, passed, size, document FROM reports LIMIT 0",
+    "SELECT number, evaluated_unix_ns, trace_id, unit, revision, agent, service, passed, size, document FROM reports LIMIT 0",
     "SELECT report, position, criteria, evaluator, label, score, explanation FROM verdicts LIMIT 0",
 )
 
@@ -44,7 +44,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ADD_VERDICT: Final = "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 FORGET_SAME: Final = "DELETE FROM reports WHERE trace_id = ? AND unit = ? AND revision = ?"
-FORGET_OLD: Final = "DELETE FROM reports WHERE judged_unix_ns < ?"
+FORGET_OLD: Final = "DELETE FROM reports WHERE evaluated_unix_ns < ?"
 FORGET_ONE: Final = "DELETE FROM reports WHERE number = ?"
 OLDEST: Final = "SELECT number, size FROM reports WHERE passed = ? ORDER BY number LIMIT 1"
 TOTALS: Final = "SELECT passed, count(*), sum(size) FROM reports GROUP BY passed"
