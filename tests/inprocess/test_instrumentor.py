@@ -28,7 +28,7 @@ from tests.patience import PATIENCE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = Path(sys.executable).parent
 EXAMPLES_PROGRAMS = ROOT / ".build" / "examples" / "bin"
 # opentelemetry-configuration goes with a single version of the SDK, so it is in no environment that has to run with several.

@@ -268,14 +268,14 @@ from otel_toolcall_eval.extraction import trace_view
 
 parent, judging, forked = os.getpid(), threading.Event(), threading.Event()
 
-class SlowTree(survey.SpanTree):
+class SlowTree(trace_view.SpanTree):
     def __init__(self, spans):
         if os.getpid() == parent:
             judging.set()
             forked.wait()
         super().__init__(spans)
 
-survey.SpanTree = SlowTree
+trace_view.SpanTree = SlowTree
 verdicts = InMemoryLogRecordExporter()
 logger_provider = LoggerProvider()
 logger_provider.add_log_record_processor(SimpleLogRecordProcessor(verdicts))
