@@ -6,7 +6,9 @@ VENV := .venv
 PY := $(VENV)/bin/python
 # Where test results and coverage data are written.
 BUILD := .build
-COVERAGE := $(BUILD)/coverage/data
+COVERAGE_DATA := $(BUILD)/coverage/data
+# `make test COVERAGE=1` keeps coverage data for `make coverage`, and takes about twice as long.
+COVERAGE ?=
 # An environment with the agent frameworks of config/examples.
 EXAMPLES := $(BUILD)/examples
 # How many tests run at a time.
@@ -49,12 +51,11 @@ demo: $(SIDECAR) ## watch a sample agent being judged, from its spans to the tab
 serve: $(SIDECAR) ## run the sidecar on this machine: make serve ARGS='--config config/sidecar.yaml'
 	@$(PY) -m otel_toolcall_eval serve $(ARGS)
 
-test: $(DEV) ## run all tests and hold the coverage
+test: $(DEV) ## run the tests that take less than two seconds each, which is nearly all of them (some minutes)
 	@rm -rf $(BUILD)/coverage && mkdir -p $(BUILD)/coverage
-	@COVERAGE_FILE=$(COVERAGE) $(PY) -m pytest -q -n $(JOBS) --cov --cov-context=test --cov-report= --junit-xml=$(BUILD)/tests.xml
-	@$(MAKE) --no-print-directory coverage
+	@COVERAGE_FILE=$(COVERAGE_DATA) $(PY) -m pytest -q -n $(JOBS) $(if $(COVERAGE),--cov --cov-context=test --cov-report=) --junit-xml=$(BUILD)/tests.xml
 
-slow: $(DEV) ## run the tests that take long: the deepest and largest traces, and memory over many of them (some minutes)
+slow: $(DEV) ## run the tests that take longer: the largest traces, restarts and kills of sidecars, memory over time (some minutes)
 	@$(PY) -m pytest -q -n $(JOBS) -m slow --junit-xml=$(BUILD)/slow.xml
 
 browser: $(DEV) ## install a Chromium for `make e2e` unless there is one (as root, where there is apt-get)
@@ -64,9 +65,12 @@ e2e: $(DEV) ## run real senders, the Collector, Prometheus and a browser with wh
 	@$(PY) -m tests.e2e.toolchain
 	@$(PY) -m pytest -q -n $(JOBS) -m e2e --junit-xml=$(BUILD)/e2e.xml tests/e2e
 
-coverage: $(DEV) ## hold the coverage of the last `make test`
+# The data are set aside once they have been read, so that a later run never reports on old ones.
+coverage: $(DEV) ## check the coverage of `make test COVERAGE=1`, which is run first unless it has just been
+	@[ -f $(COVERAGE_DATA) ] || $(MAKE) --no-print-directory test COVERAGE=1
+	@mv $(COVERAGE_DATA) $(COVERAGE_DATA).read
 	@failed=''; \
-	report() { COVERAGE_FILE=$(COVERAGE) $(PY) -m coverage report "$$@"; }; \
+	report() { COVERAGE_FILE=$(COVERAGE_DATA).read $(PY) -m coverage report "$$@"; }; \
 	room() { name=$$1; shift; \
 	  missing=$$(report --fail-under=100 --include="otel_toolcall_eval/$$name/*,otel_toolcall_eval/$$name.py" "$$@") \
 	  || { echo "$$name, of the core:"; echo "$$missing"; failed="$$failed $$name"; }; }; \
@@ -92,7 +96,7 @@ architecture: $(DEV) ## which room may import which, and what the core may not t
 	@$(PY) -m pytest -q tests/test_architecture.py
 
 readme: $(DEV) ## run the examples in README.md
-	@$(PY) -m pytest -q tests/test_readme.py
+	@$(PY) -m pytest -q -m "slow or not slow" tests/test_readme.py
 
 install-check: $(DEV) ## build the wheel, install it into empty environments, look for known vulnerabilities (needs a package registry)
 	@$(PY) -m pytest -q -m install tests/test_packaging.py tests/test_image.py

@@ -14,7 +14,7 @@ import pytest
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOLS = ("sh", "awk", "bash", "cat", "chmod", "dirname", "echo", "make", "mkdir", "rm", "touch")
+TOOLS = ("sh", "awk", "bash", "cat", "chmod", "dirname", "echo", "make", "mkdir", "mv", "rm", "touch")
 
 OLD = "exit 1\n"
 # Passes the test for a suitable version; for `-m venv` leaves an environment whose Python is another stand-in.
@@ -162,6 +162,24 @@ def test_make_alone_lists_every_target_that_the_readme_may_name(checkout: Checko
     assert {"demo", "test", "check", "bench", "serve", "fuzz", "clean"} <= listed
 
 
+@pytest.mark.parametrize(
+    ("targets", "runs"),
+    [
+        pytest.param(("test",), [False], id="none"),
+        pytest.param(("test COVERAGE=1", "coverage"), [True], id="kept-and-checked"),
+        pytest.param(("test", "coverage"), [False, True], id="checked-without-data"),
+        pytest.param(("coverage", "coverage"), [True, True], id="checked-twice"),
+    ],
+)
+def test_coverage_costs_a_run_only_where_none_was_kept(checkout: Checkout, targets: tuple[str, ...], runs: list[bool]) -> None:
+    checkout.script(checkout.bin / "python3", NEW)
+    measure = 'case "$*" in *"--cov "*) : >"$COVERAGE_FILE" ;; esac\n'
+    checkout.script(Path(f"{checkout.log}.python"), measure + INSTALLED)
+    for target in targets:
+        assert checkout.run("make", *target.split()).returncode == 0
+    assert ["--cov" in line for line in checkout.done() if "-m pytest" in line] == runs
+
+
 RESULTS = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
 
 
@@ -235,4 +253,4 @@ def test_ci_runs_every_check_and_the_tests(checkout: Checkout) -> None:
     checkout.run("bash", ".ci/run")
     asked = checkout.done()
     [checks] = [line for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines() if line.startswith("check:")]
-    assert asked == [*checks.partition("##")[0].split()[1:], "examples", "test", "slow", "lowest", "fuzz", "browser", "e2e"]
+    assert asked == [*checks.partition("##")[0].split()[1:], "examples", "test", "coverage", "slow", "lowest", "fuzz", "browser", "e2e"]
