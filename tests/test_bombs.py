@@ -143,6 +143,7 @@ def test_what_is_below_the_limit_takes_a_few_times_its_size_and_gives_it_back(si
     wait_for(lambda: is_given_back(sidecar, before), "memory that is given back")
 
 
+@pytest.mark.slow
 def test_floods_of_headers_requests_and_plain_bytes_take_no_memory(sidecar: RunningSidecar, before: int) -> None:
     address = ("127.0.0.1", port_of(sidecar.http))
     begin = b"POST /v1/traces HTTP/1.1\r\nHost: x\r\n"
@@ -166,6 +167,7 @@ def test_floods_of_headers_requests_and_plain_bytes_take_no_memory(sidecar: Runn
     assert "error" not in "".join(sidecar.log)
 
 
+@pytest.mark.slow
 def test_floods_of_metadata_take_no_memory(sidecar: RunningSidecar, before: int) -> None:
     many = tuple((f"key-{number}", "x" * 1000) for number in range(1000))
     with grpc.insecure_channel(f"127.0.0.1:{port_of(sidecar.grpc)}", options=[("grpc.max_metadata_size", 64 * MIB)]) as channel:
@@ -178,6 +180,7 @@ def test_floods_of_metadata_take_no_memory(sidecar: RunningSidecar, before: int)
     assert call(port_of(sidecar.grpc), GOOD).code == "OK"
 
 
+@pytest.mark.slow
 def test_health_checks_of_the_largest_size_take_the_memory_of_one() -> None:
     """Whoever asks has no token. gRPC reads a message whole, so what bounds this is how many are read at a time."""
     largest = field(1, bytes(63 * MIB))

@@ -135,6 +135,7 @@ def sink() -> Iterator[Sink]:
     yield from grpc_sink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_no_canary_gets_out(sink: Sink, tmp_path: Path, form: str) -> None:
     new, heard = Canaries(), Heard()

@@ -67,6 +67,7 @@ def test_evaluate_on_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     }
 
 
+@pytest.mark.slow
 def test_running_sidecar(tmp_path: Path) -> None:
     criteria = write_criteria(tmp_path / "criteria")
     with running_sidecar("--criteria", str(criteria)) as sidecar:

@@ -75,6 +75,7 @@ def _pytest() -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
 
 
+@pytest.mark.slow
 def test_the_tests_that_are_shown_pass_and_fail_as_shown(folder: Path) -> None:
     passed = _pytest()
     assert passed.returncode == 0, passed.stdout

@@ -90,6 +90,7 @@ def _invented(number: int) -> TraceReport:
     return report(judged, span=span, agent=f"agent-{number}")
 
 
+@pytest.mark.slow
 def test_invented_names_make_as_few_series_as_documented_and_totals_are_exact(emitted: Emitted) -> None:
     for number in range(INVENTED):
         emitted.emitter.emit(_invented(number))
@@ -124,6 +125,7 @@ def test_invented_names_make_as_few_series_as_documented_and_totals_are_exact(em
     assert not any(OVERFLOW in series for series in found.values())
 
 
+@pytest.mark.slow
 def test_what_stands_on_the_page_is_bounded_and_exact_too(emitted: Emitted) -> None:
     for number in range(INVENTED):
         emitted.emitter.emit(_invented(number))

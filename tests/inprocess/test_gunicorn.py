@@ -132,6 +132,7 @@ def serving(folder: Path, *options: str) -> Iterator[Server]:
             server.process.stderr.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--preload",), ()], ids=["preloaded", "loaded-by-each-worker"])
 def test_every_trace_is_judged_once_by_the_worker_that_ran_it_through_restarts_and_to_the_end(
     tmp_path: Path, options: tuple[str, ...]

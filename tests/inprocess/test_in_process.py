@@ -436,7 +436,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_child_processes_have_verdicts_of_their_own_and_a_held_root_is_exported_once(method: str, tmp_path: Path) -> None:
     # FAULTS A16; forked children are what gunicorn's workers are
     script = tmp_path / "agent_that_forks.py"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from google.protobuf import json_format
-from hypothesis import given
+from hypothesis import given, settings
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -83,6 +83,7 @@ def test_every_field_goes_over(signal: Signal, message: Message, names: bool) ->
     assert type(message).FromString(to_protobuf(written(message, names=names), signal)) == message
 
 
+@settings(max_examples=50)  # a request takes some milliseconds to draw
 @given(requests())
 def test_a_request_means_the_same_in_both_encodings(request: ExportTraceServiceRequest) -> None:
     again = ExportTraceServiceRequest.FromString(to_protobuf(to_json(request), Signal.TRACES))

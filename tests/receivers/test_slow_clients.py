@@ -67,6 +67,7 @@ def is_cut(connection: socket.socket) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [pytest.param(2 * SOCKETS, id="room for all"), pytest.param(SOCKETS // 5, id="room for a fifth")])
 def test_http_serves_the_others_and_cuts_the_slow_ones(most: int) -> None:
     intake = Intake()
@@ -86,6 +87,7 @@ def test_http_serves_the_others_and_cuts_the_slow_ones(most: int) -> None:
     assert len(intake.names) == served + 1
 
 
+@pytest.mark.slow
 def test_grpc_serves_the_others_and_ends_the_slow_calls() -> None:
     intake = Intake()
     with running(grpc_receiver(intake, message_seconds=4)) as port, slow_sockets(port, GRPC_KINDS):

@@ -148,6 +148,7 @@ def test_forwarding_goes_on_while_judging_is_behind_and_no_verdict_is_false() ->
 WHERE_TO = ("relevant", "ignored", "duplicate", "conflict", "rejected", "shed")
 
 
+@pytest.mark.slow
 def test_sigterm_waits_for_a_slow_downstream_and_tells_what_was_lost() -> None:
     behaviour = Behaviour(always=Answer(status=503))
     with http_downstream(behaviour) as port:

@@ -121,6 +121,7 @@ def test_the_sdks_exporter_delivers_with_certificate_and_token_and_not_without(k
     assert float(refused.rpartition(" ")[2]) == 2
 
 
+@pytest.mark.slow
 @KINDS
 def test_certificate_and_token_are_renewed_without_a_restart(kind: str, files: Files) -> None:
     with running_sidecar(environ=protection(files)) as sidecar:
@@ -182,6 +183,7 @@ def test_no_control_listener_unless_it_is_asked_for() -> None:
     assert "control" not in "".join(sidecar.log)
 
 
+@pytest.mark.slow
 def test_no_secret_leaves_in_any_way(files: Files) -> None:
     """Right and wrong tokens and the key: not in log lines, answers, metrics or pages, also when their files break."""
     key = files.key_file.read_text(encoding="utf-8")
@@ -356,6 +358,7 @@ def test_check_says_what_it_can_not_look_at_without_the_sidecars_extra(files: Fi
     assert warning["what"] == "certificates, keys and tokens were not looked at: aiohttp is not installed"
 
 
+@pytest.mark.slow
 def test_an_open_listener_is_said_loudly_and_a_protected_one_needs_no_leave(files: Files) -> None:
     with running_sidecar("--insecure", "--http", "0.0.0.0:0") as sidecar:
         wait_for(lambda: "can be reached from other machines" in "".join(sidecar.log), "the warning")

@@ -157,6 +157,7 @@ def _reachable(address: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_dead_collector_does_not_hold_the_end() -> None:
     # FAULTS A17: exit hangs on a dead collector
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TOOLCALL_EVAL_COMPLETION_SHUTDOWN_TIMEOUT": "2s"}
@@ -209,6 +210,7 @@ evaluations:
 """
 
 
+@pytest.mark.slow
 def test_criteria_are_reloaded_on_change_and_on_sighup_and_a_broken_file_leaves_the_old_ones(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(CRITERIA.format(name="first", operator="="), encoding="utf-8")
@@ -244,6 +246,7 @@ def test_criteria_are_reloaded_on_change_and_on_sighup_and_a_broken_file_leaves_
     assert "'=>' is not an operator" in "".join(sidecar.log)
 
 
+@pytest.mark.slow
 def test_port_in_use_is_an_error_with_a_cure_and_nothing_is_left_running() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

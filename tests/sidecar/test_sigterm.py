@@ -15,6 +15,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING
 
 import grpc
+import pytest
 
 from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
 from tests.otlp.otlp_requests import attribute, numbered, request_of
@@ -82,6 +83,7 @@ class Load:
                 return
 
 
+@pytest.mark.slow
 def test_every_acknowledged_trace_gets_a_verdict_whenever_the_signal_comes() -> None:
     for round_ in range(ROUNDS):
         with running_sidecar(quiet="1h" if round_ % 2 else "0s") as sidecar:
@@ -93,6 +95,7 @@ def test_every_acknowledged_trace_gets_a_verdict_whenever_the_signal_comes() -> 
         assert load.acknowledged <= judged
 
 
+@pytest.mark.slow
 def test_what_is_whole_only_since_nobody_listens_is_not_judged_as_whole() -> None:
     whole = numbered(1, trace=1)
     whole.attributes.append(attribute("toolcall_eval.criteria", "tokyo_forecast"))
@@ -110,6 +113,7 @@ def test_what_is_whole_only_since_nobody_listens_is_not_judged_as_whole() -> Non
         assert {verdict["trigger"] for verdict in sidecar.drained()} == {"shutdown"}
 
 
+@pytest.mark.slow
 def test_what_there_is_no_time_for_is_counted_and_with_a_journal_left_to_the_next_start(tmp_path: Path) -> None:
     environ = {"OTEL_TOOLCALL_EVAL_JOURNAL_PATH": str(tmp_path / "journal")}
     short = {**environ, "OTEL_TOOLCALL_EVAL_COMPLETION_SHUTDOWN_TIMEOUT": "2s"}

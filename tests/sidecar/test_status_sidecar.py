@@ -97,6 +97,7 @@ def test_filters_hold_together(criteria: Path) -> None:
         assert labels(page(sidecar, "?service=weather&criteria=forecast_first&agent=forecaster&label=pass")) == ["pass"] * 2
 
 
+@pytest.mark.slow
 def test_history_survives_a_restart_in_a_file_that_is_its_owners(criteria: Path, tmp_path: Path) -> None:
     file = tmp_path / "status.db"
     environ = {"OTEL_TOOLCALL_EVAL_STATUS_PATH": str(file)}
@@ -114,6 +115,7 @@ def test_history_survives_a_restart_in_a_file_that_is_its_owners(criteria: Path,
         assert len(labels(page(sidecar))) == VERDICTS + 4, "the same verdict once more stands in place of the first"
 
 
+@pytest.mark.slow
 def test_a_file_that_is_in_use_keeps_a_second_sidecar_from_starting(tmp_path: Path) -> None:
     file = tmp_path / "status.db"
     with running_sidecar(environ={"OTEL_TOOLCALL_EVAL_STATUS_PATH": str(file)}):

@@ -30,11 +30,11 @@ def measured_growth(shape: str, traces: int, how: str) -> dict[str, float]:
     ("shape", "traces", "how"),
     [
         pytest.param("ten_spans", 300, "plain", id="ten-spans-four-tools"),
-        pytest.param("ten_spans", 2_000, "packed", id="packed"),
+        pytest.param("ten_spans", 2_000, "packed", id="packed", marks=pytest.mark.slow),
         pytest.param("small_spans", 150, "plain", id="small-spans"),
         pytest.param("large_payloads", 40, "plain", id="ten-kilobytes-a-tool-span"),
         pytest.param("tiny_traces", 1_500, "plain", id="one-span-a-trace"),
-        pytest.param("wide_traces", 1, "plain", id="two-thousand-spans-a-trace"),
+        pytest.param("wide_traces", 1, "plain", id="two-thousand-spans-a-trace", marks=pytest.mark.slow),
     ],
 )
 def test_estimate_keeps_to_the_measured_growth(shape: str, traces: int, how: str) -> None:

@@ -74,6 +74,7 @@ def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
     return suite.runpytest_subprocess(*options, timeout=PATIENCE_SECONDS)
 
 
+@pytest.mark.slow
 def test_it_serves_functions_classes_unittest_asyncio_anyio_and_parallel_workers(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
@@ -184,6 +185,7 @@ def test_failures_say_why_and_what_was_called(suite: pytest.Pytester) -> None:
     result.stdout.no_fnmatch_line("*comparisons.py*")
 
 
+@pytest.mark.slow
 def test_a_marked_test_is_judged_by_its_items_once_its_own_assertions_held(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
@@ -210,7 +212,7 @@ def test_a_marked_test_is_judged_by_its_items_once_its_own_assertions_held(suite
             agent.run("Tokyo")
         """
     )
-    result = run(suite, "--tool-calls-report", "reports/verdicts.jsonl", "-n", "2")
+    result = run(suite, "--tool-calls-report", "reports/verdicts.jsonl", "-n", "1")
     result.assert_outcomes(passed=2, failed=3)
     result.stdout.fnmatch_lines(
         [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_toolcall_eval.receivers.http import connection as module
 from tests.patience import PATIENCE_SECONDS, with_a_limit
 from tests.receivers.hostile.http_rows import SECRET, rows
 from tests.receivers.hostile.rows import GOOD, HEALTHY, JSON, PROTOBUF, Row
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 LIMIT = 1 << 20
 TRANSPORTS = {PROTOBUF: "http/protobuf", JSON: "http/json"}
+
+
+@pytest.fixture(autouse=True)
+def short_lingering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an early answer, connections stay open for half a second instead of five, for which each such row would wait."""
+    monkeypatch.setattr(module, "_LINGER_SECONDS", 0.5)
 
 
 @pytest.fixture(scope="module")

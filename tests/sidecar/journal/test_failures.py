@@ -261,6 +261,7 @@ def test_torn_tail_of_the_log_is_cut_and_what_is_before_it_is_there(path: Path, 
     again.die()
 
 
+@pytest.mark.slow
 def test_a_flip_anywhere_in_the_file_never_stops_the_start_nor_makes_a_wrong_verdict(path: Path) -> None:
     life = Life(path, Sync.NONE)
     for number in range(1, 9):

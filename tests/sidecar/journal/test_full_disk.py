@@ -88,6 +88,7 @@ def environ_of(folder: Path, sync: str = "ack") -> dict[str, str]:
     return {"OTEL_TOOLCALL_EVAL_JOURNAL_PATH": str(folder / "journal"), "OTEL_TOOLCALL_EVAL_JOURNAL_SYNC": sync}
 
 
+@pytest.mark.slow
 def test_senders_keep_what_a_full_disk_has_no_room_for_and_all_goes_on_once_there_is_room(tmp_path: Path) -> None:
     folder, policy = tmp_path / "disk", tmp_path / "policy.yaml"
     policy.write_text(POLICY)
@@ -128,6 +129,7 @@ def _is_refused_as_promised(sidecar: RunningSidecar) -> None:
     assert RetryInfo.FromString(trailers["google.rpc.retryinfo-bin"]).retry_delay.seconds == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sync", ["none", "interval"])
 def test_without_ack_judging_goes_on_while_the_disk_is_full(tmp_path: Path, sync: str) -> None:
     folder, policy = tmp_path / "disk", tmp_path / "policy.yaml"
@@ -154,6 +156,7 @@ def test_without_ack_judging_goes_on_while_the_disk_is_full(tmp_path: Path, sync
     judged_once(said, senders.acknowledged, sidecar.log)
 
 
+@pytest.mark.slow
 def test_a_disk_that_the_journal_alone_fills_is_enough_for_what_is_open(tmp_path: Path) -> None:
     """The log that SQLite writes ahead grows beyond a small disk long before it would be written back; that has to happen then."""
     folder, policy = tmp_path / "disk", tmp_path / "policy.yaml"

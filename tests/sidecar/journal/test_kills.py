@@ -156,6 +156,7 @@ def killed_again_and_again(folder: Path, kills: int, seed: int) -> None:
     print(f"{kills} kills, {len(senders.acknowledged)} traces, {senders.resent} requests sent again, {repeats} verdicts emitted again")  # noqa: T201 - figures
 
 
+@pytest.mark.slow
 def test_eight_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
     killed_again_and_again(tmp_path, 8, seed=8)
 

@@ -108,6 +108,7 @@ def small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "_WAL_PAGES", 40)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_log")
 @pytest.mark.parametrize("seed", range(3))
 def test_a_power_cut_loses_no_commit_that_was_acknowledged_and_halves_none(tmp_path: Path, seed: int) -> None:

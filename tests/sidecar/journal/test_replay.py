@@ -381,6 +381,7 @@ def play(life: Life, what: str, detail: object, spans: list[Span]) -> None:
         life.send(*(span_in(spans[place], trace) for place in chosen))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compact_bytes", [1, 1 << 30], ids=["compacting", "plain"])
 @pytest.mark.parametrize(
     ("spans", "unit"), [pytest.param(SPANS, Unit.TRACE, id="traces"), pytest.param(SESSION, Unit.AGENT_INVOCATION, id="units")]
