@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 SIZES: Final = (2, 12, 33, 120, 600)
-ROUNDS: Final = 60
+ROUNDS: Final = 120
 LARGEST_EVERY: Final = 6
-MOST_MIB: Final = 15
+MOST_MIB: Final = 30
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
 
@@ -111,10 +111,10 @@ def mib(process: int | str = "self") -> float:
 
 
 def hammer(judge: Callable[[Case], set[tuple[str, float, str]]], *, process: int | str = "self") -> None:
-    """Evaluate each case again and again, in alternating order, the largest every sixth time; a fifth of the rounds is the warm-up."""
+    """Evaluate each case again and again, in alternating order, the largest every sixth time; a third of the rounds is the warm-up."""
     warm = 0.0
     for turn in range(ROUNDS):
-        if turn == ROUNDS // 5:
+        if turn == ROUNDS // 3:
             gc.collect()
             warm = mib(process)
         for case in CASES[:: 1 if turn % 2 else -1]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import threading
 import time
+import weakref
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, SynchronousMultiSpanProcessor, TracerProvider
@@ -23,8 +25,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags, set_span_in_context
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor, expect_tool_calls
+from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.exporters.events.attributes import event_attributes
-from otel_toolcall_eval.inprocess import pending_roots, wrapping_hooks
+from otel_toolcall_eval.inprocess import build, pending_roots, span_processor, wrapping_hooks
+from otel_toolcall_eval.inprocess.hook_events import HookEventReader
+from otel_toolcall_eval.inprocess.span_processor import SpanSource
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from opentelemetry.context import Context
+    from opentelemetry.sdk._logs import ReadWriteLogRecord
     from opentelemetry.sdk.trace import Span
     from opentelemetry.trace import Tracer
 
@@ -96,6 +102,7 @@ class Agent:
     following: Following
     beside: InMemorySpanExporter
     logs: InMemoryLogRecordExporter
+    logger_provider: LoggerProvider
 
     @property
     def tracer(self) -> Tracer:
@@ -125,7 +132,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
         provider.add_span_processor(processor)
         provider.add_span_processor(SimpleSpanProcessor(beside))
         made.append(provider)
-        return Agent(provider=provider, processor=processor, following=following, beside=beside, logs=logs)
+        return Agent(provider=provider, processor=processor, following=following, beside=beside, logs=logs, logger_provider=logger_provider)
 
     yield build
     for provider in made:
@@ -337,20 +344,26 @@ def test_without_spans_of_ours_the_root_carries_its_verdicts_all_the_same(
     assert len(agent.logs.get_finished_logs()) == 2
 
 
-def test_flush_while_verdicts_go_out_leaves_them_on_the_root_or_on_a_span_of_ours(
-    make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Flushing(LogRecordProcessor):
+    """Flushes a span processor while a verdict goes out, before it is on the root."""
+
+    def __init__(self, processor: ToolCallEvalSpanProcessor) -> None:
+        self.processor = processor
+
+    def on_emit(self, log_record: ReadWriteLogRecord) -> None:
+        del log_record
+        self.processor.force_flush(1)  # the evaluating thread is here, so this times out
+
+    def shutdown(self) -> None:
+        pass
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return timeout_millis >= 0
+
+
+def test_flush_while_verdicts_go_out_leaves_them_on_a_span_of_ours(make: Callable[..., Agent]) -> None:
     agent = make()
-    keeper, let_go = agent.processor._keeper, pending_roots.PendingRoots._let_go  # noqa: SLF001 - threads would meet there too seldom
-    assert keeper is not None
-
-    def overtaken(self: pending_roots.PendingRoots, key: tuple[int, int], said: pending_roots.Said | None) -> bool:
-        if said is not None:
-            monkeypatch.undo()
-            keeper.flush()
-        return let_go(self, key, said)
-
-    monkeypatch.setattr(pending_roots.PendingRoots, "_let_go", overtaken)
+    agent.logger_provider.add_log_record_processor(Flushing(agent.processor))
     with expect_tool_calls(ONE_SEARCH):
         agent.tracer.start_span("root").end()
     found = [(span.name, own_events(span)) for span in agent.following.wait_for(2)]
@@ -385,20 +398,27 @@ def test_too_many_roots_are_not_held(make: Callable[..., Agent], monkeypatch: py
     ]
 
 
-class Growing(dict[tuple[int, int], pending_roots.PendingRoot]):
-    """A table of held roots in which another thread puts one once somebody has begun to go through it; threads meet there too seldom."""
+@pytest.mark.parametrize("act", [pending_roots.PendingRoots.on_batch_done, pending_roots.PendingRoots.flush])
+def test_roots_can_be_held_while_others_are_let_go(act: Callable[[pending_roots.PendingRoots], None]) -> None:
+    tracer = TracerProvider(shutdown_on_exit=False).get_tracer("agent")
+    first, second, *later = [cast("SdkSpan", tracer.start_span(name)) for name in ("a", "b", "c", "d")]
+    passed_on: list[str] = []
 
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        for key in super().__iter__():
-            yield key
-            self[0, len(self)] = self[key]
+    def hand_on(span: ReadableSpan) -> None:
+        passed_on.append(span.name)
+        assert keeper.hold(later.pop()) is not None
 
-    def items(self) -> Iterator[tuple[tuple[int, int], pending_roots.PendingRoot]]:  # type: ignore[override]  # as much of it as is used
-        return ((key, self[key]) for key in self)
+    keeper = pending_roots.PendingRoots(
+        hand_on, lambda span, _: span, is_open=lambda _: False, quiet=nullcontext, budget_seconds=0.0, max_seconds=PATIENCE_SECONDS
+    )
+    for span in (first, second):
+        keeper.hold(span)
+        keeper.taken(span)
+    act(keeper)
+    assert passed_on == ["a", "b"]
 
 
-@pytest.mark.parametrize("act", ["on_batch_done", "flush", "hold"])
-def test_roots_can_be_held_while_others_are_let_go(act: str) -> None:
+def test_a_root_that_is_held_lets_those_go_that_were_held_for_too_long() -> None:
     tracer = TracerProvider(shutdown_on_exit=False).get_tracer("agent")
     passed_on: list[str] = []
     keeper = pending_roots.PendingRoots(
@@ -409,17 +429,8 @@ def test_roots_can_be_held_while_others_are_let_go(act: str) -> None:
         budget_seconds=0.0,
         max_seconds=0.0,
     )
-    spans = [cast("SdkSpan", tracer.start_span(name)) for name in ("a", "b", "new")]
-    for number, span in enumerate(spans[:2], start=1):
-        held = pending_roots.PendingRoot(span, 0.0)
-        held.taken = True
-        keeper._held = Growing(keeper._held | {(number, number): held})  # noqa: SLF001
-    actions: dict[str, Callable[[], object]] = {
-        "on_batch_done": keeper.on_batch_done,
-        "flush": keeper.flush,
-        "hold": lambda: keeper.hold(spans[2]),
-    }
-    actions[act]()
+    for name in ("a", "b", "new"):
+        keeper.hold(cast("SdkSpan", tracer.start_span(name)))
     assert passed_on == ["a", "b"]
 
 
@@ -448,7 +459,7 @@ def test_fault_while_judging_costs_the_root_its_verdict_only(make: Callable[...,
         message = "ours"
         raise RuntimeError(message)
 
-    monkeypatch.setattr(agent.processor._worker.pipeline, "judge", fail)  # noqa: SLF001 - no trace can make it fail
+    monkeypatch.setattr(Pipeline, "judge", fail)  # no trace can make it fail
     agent.tracer.start_span("root").end()
     assert [(span.name, span.events) for span in agent.following.wait_for(1)] == [("root", ())]
 
@@ -457,7 +468,7 @@ def test_fault_while_writing_the_verdicts_costs_the_root_its_verdict_only(
     make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = make()
-    monkeypatch.setattr("otel_toolcall_eval.exporters.events.root_span_annotation._events", lambda *_: 1 / 0)
+    monkeypatch.setattr(build, "with_verdicts", lambda *_, **__: 1 / 0)
     with caplog.at_level(logging.ERROR), expect_tool_calls(ONE_SEARCH):
         agent.tracer.start_span("root").end()
         agent.tracer.start_span("root").end()
@@ -481,7 +492,7 @@ def test_fault_of_ours_in_a_hook_costs_no_span(
 ) -> None:
     agent = make()
     message = "the application's own"
-    for owner, name in ((agent.processor._source, "is_evaluated"), (agent.processor._keeper, "hold")):  # noqa: SLF001 - no span can make them fail
+    for owner, name in ((SpanSource, "is_evaluated"), (pending_roots.PendingRoots, "hold")):  # no span can make them fail
         with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
             patch.setattr(owner, name, lambda *_, **__: 1 / 0)
             with pytest.raises(ValueError, match="own"), agent.tracer.start_as_current_span(name):
@@ -491,13 +502,14 @@ def test_fault_of_ours_in_a_hook_costs_no_span(
 
 
 def test_root_that_can_not_be_taken_in_is_exported_all_the_same(make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = make()
     with monkeypatch.context() as patch:
-        patch.setattr(agent.processor._source, "keep", lambda _: False)  # noqa: SLF001 - it takes an overload
+        patch.setattr(span_processor, "LOOK_AT", 0)
+        patch.setattr(span_processor, "MAX_QUEUED_EVENTS", 0)
+        agent = make()
         agent.tracer.start_span("dropped").end()
     assert [span.name for span in agent.following.ended] == ["dropped"]
     late = agent.tracer.start_span("late")
-    agent.processor._source.shutdown()  # noqa: SLF001 - of ours alone
+    agent.processor.shutdown()
     late.end()
     assert [span.name for span in agent.following.ended] == ["dropped", "late"]
 
@@ -600,15 +612,15 @@ def test_later_sdk_still_exports_a_copy_where_the_root_has_no_room_or_the_verdic
 @pytest.mark.usefixtures("later_sdk")
 def test_fault_of_ours_while_a_root_is_ending_costs_no_span(make: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch) -> None:
     agent = make()
-    source = agent.processor._source  # noqa: SLF001 - no span can make it fail
-    for owner, name in ((source, "is_evaluated"), (source._reader, "convert"), (agent.processor._wrapped, "_write")):  # noqa: SLF001
+    places: list[tuple[object, str]] = [(SpanSource, "is_evaluated"), (HookEventReader, "convert"), (build, "write_verdicts")]
+    for owner, name in places:  # no span can make them fail
         with monkeypatch.context() as patch, expect_tool_calls(ONE_SEARCH):
             patch.setattr(owner, name, lambda *_, **__: 1 / 0)
             agent.tracer.start_span(name).end()
     ended = {span.name: own_events(span) for span in agent.following.wait_for(4)}
     assert (len(agent.following.ended), ended) == (
         4,
-        {"is_evaluated": [], "evaluate_tool_calls": ["fail"], "convert": [], "_write": ["fail"]},
+        {"is_evaluated": [], "evaluate_tool_calls": ["fail"], "convert": [], "write_verdicts": ["fail"]},
     )
 
 
@@ -623,13 +635,19 @@ def test_roots_whose_end_never_comes_are_forgotten(make: Callable[..., Agent], m
                 raise KeyError(span.name)
 
     agent.provider.add_span_processor(Raising())
-    wrapped = agent.processor._wrapped  # noqa: SLF001 - the memory can't be seen otherwise
-    assert wrapped is not None
-    for _ in range(3):
+    lost = []
+    for _ in range(5):
+        span = agent.tracer.start_span("lost")
+        lost.append(weakref.ref(span))
         with pytest.raises(KeyError):
-            agent.tracer.start_span("lost").end()
-        assert 0 < len(wrapped._ending) <= 2  # noqa: SLF001
+            span.end()
+        del span
     agent.tracer.start_span("root").end()
     assert [span.name for span in agent.following.wait_for(1)] == ["root"]
+    assert agent.processor.force_flush()
+    agent.following.started.clear()
+    gc.collect()
+    assert sum(span() is not None for span in lost) <= 2
     agent.processor.restart_in_child()
-    assert len(wrapped._ending) == 0  # noqa: SLF001
+    gc.collect()
+    assert [span() for span in lost] == [None] * 5
