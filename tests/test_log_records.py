@@ -107,7 +107,7 @@ def test_it_does_not_matter_whether_logs_or_spans_come_first(order: list[Span | 
             pipe.add([item], now_ns=now_ns, transport="grpc")
     (report,) = pipe.pop_due(now_ns=LATER_NS)
     assert [verdict.label for verdict in report.verdicts] == [Label.PASS]
-    assert counts(pipe) == {"received": 4, "ignored": 2, "joined": 2}
+    assert counts(pipe) == {"received": 4, "ignored": 2, "correlated": 2}
 
 
 def test_records_of_a_trace_that_nothing_judges_are_dropped() -> None:
@@ -115,7 +115,7 @@ def test_records_of_a_trace_that_nothing_judges_are_dropped() -> None:
     pipe.add([TOOL, ROOT], now_ns=0, transport="grpc")
     pipe.add_logs([RECORD], received=1, now_ns=0, transport="grpc")
     pipe.pop_due(now_ns=LATER_NS)
-    assert counts(pipe) == {"received": 1, "ignored": 0, "joined": 0, "dropped": 1}
+    assert counts(pipe) == {"received": 1, "ignored": 0, "correlated": 0, "dropped": 1}
 
 
 def test_records_are_there_when_everything_is_judged_in_the_end() -> None:

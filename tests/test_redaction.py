@@ -106,7 +106,7 @@ def test_the_sidecar_shows_secrets_only_without_rules(sink: Sink, tmp_path: Path
 def test_the_processor_shows_secrets_only_without_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, shown: bool, wrapping: bool
 ) -> None:
-    monkeypatch.setenv("OTEL_TOOLCALL_EVAL_COMPLETION_ROOT_BUDGET", f"{PATIENCE_SECONDS:g}s")  # on a busy machine 50 ms pass unseen
+    monkeypatch.setenv("OTEL_TOOLCALL_EVAL_COMPLETION_ROOT_EXPORT_TIMEOUT", f"{PATIENCE_SECONDS:g}s")  # on a busy machine 50 ms pass unseen
     spans, logs = InMemorySpanExporter(), InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]  # the SDK left it without types
     logger_provider = LoggerProvider(shutdown_on_exit=False)
     logger_provider.add_log_record_processor(SimpleLogRecordProcessor(logs))

@@ -49,16 +49,16 @@ def pipeline_counters(
     found: Counts = {
         ("toolcall_eval.traces.active", ()): active,
         ("toolcall_eval.traces.memory", ()): pipeline.buffered_bytes,
-        ("toolcall_eval.traces.linked", ()): pipeline.linked_traces,
+        ("toolcall_eval.traces.in_conversation", ()): pipeline.linked_traces,
         ("toolcall_eval.queue.memory", ()): queued_bytes,
-        ("toolcall_eval.failures", ()): failures,
+        ("toolcall_eval.internal_errors", ()): failures,
     }
     for (what, attributes), number in pipeline.counts.by.items():
         found[f"toolcall_eval.spans.{what}", attributes] = number
     for (what, attributes), number in pipeline.logs.counts.items():
         found[f"toolcall_eval.log_records.{what}", attributes] = number
     for (transport, reason), number in refused.items():
-        found["toolcall_eval.requests.refused", (("reason", reason), ("transport", transport))] = number
+        found["toolcall_eval.requests.rejected", (("reason", reason), ("transport", transport))] = number
     for transport, number in delayed.items():
         found["toolcall_eval.requests.delayed", (("transport", transport),)] = number
     return found

@@ -161,7 +161,7 @@ class Pipeline:
         """Note what was passed on and will not be taken in. Its traces, open, judged or still to come, are in doubt: OVERLOAD."""
         for trace_id in shed.trace_ids:
             self._overloaded.add(trace_id, now_ns=now_ns)
-        self.counts = self.counts.plus(shed.transport, AddResult(received=shed.spans, shed=shed.spans), rejected=shed.rejected)
+        self.counts = self.counts.plus(shed.transport, AddResult(received=shed.spans, skipped=shed.spans), rejected=shed.rejected)
         if shed.records:
             self.logs.shed(received=shed.records, asked=shed.records_asked, transport=shed.transport)
 

@@ -31,7 +31,7 @@ CONVERSATION_ID: Final = Attribute(name="gen_ai.conversation.id", origin=NameOri
 AGENT_NAME: Final = Attribute(name="gen_ai.agent.name", origin=NameOrigin.CONVENTIONS, limit=100)
 TOOL_NAME: Final = Attribute(name="gen_ai.tool.name", origin=NameOrigin.CONVENTIONS, limit=500)  # from criteria, never from a span
 CRITERIA: Final = Attribute(name="toolcall_eval.criteria", limit=500)
-JUDGED_SERVICE: Final = Attribute(name="toolcall_eval.service.name", limit=100)  # of the judged span's resource
+EVALUATED_SERVICE: Final = Attribute(name="toolcall_eval.service.name", limit=100)  # of the judged span's resource
 EVALUATION_ID: Final = Attribute(name="toolcall_eval.id")
 REVISION: Final = Attribute(name="toolcall_eval.revision")
 TRIGGER: Final = Attribute(name="toolcall_eval.trigger")
@@ -47,7 +47,7 @@ VERDICT_TIME: Final = Attribute(name="toolcall_eval.verdict_time_unix_ns")
 VERDICTS_FAIL: Final = Attribute(name="toolcall_eval.verdicts.fail")
 VERDICTS_INCONCLUSIVE: Final = Attribute(name="toolcall_eval.verdicts.inconclusive")
 VERDICTS_PASS: Final = Attribute(name="toolcall_eval.verdicts.pass")
-LEAST_SCORE: Final = Attribute(name="toolcall_eval.score.least")
+MIN_SCORE: Final = Attribute(name="toolcall_eval.score.min")
 OMITTED: Final = Attribute(name="toolcall_eval.omitted")
 OMITTED_PASS: Final = Attribute(name="toolcall_eval.omitted.pass")
 OMITTED_FAIL: Final = Attribute(name="toolcall_eval.omitted.fail")
@@ -71,7 +71,7 @@ SCORE: Final = Instrument(
     kind=InstrumentKind.HISTOGRAM,
     unit="1",
     description="Scores of traces, from 0 (worst) to 1 (best). Inconclusive verdicts have none.",
-    attributes=(EVALUATION_NAME, SCORE_LABEL, AGENT_NAME, CRITERIA, JUDGED_SERVICE),
+    attributes=(EVALUATION_NAME, SCORE_LABEL, AGENT_NAME, CRITERIA, EVALUATED_SERVICE),
     # 0.999, since a bucket holds what is at most its bound: without it perfect scores and 19 of 20 were in one bucket.
     bounds=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999, 1.0),
 )
@@ -80,14 +80,14 @@ EVALUATIONS: Final = Instrument(
     kind=InstrumentKind.COUNTER,
     unit="{evaluation}",
     description="Verdicts, by what they say. A revised verdict is counted once, as it was first given.",
-    attributes=(EVALUATION_NAME, SCORE_LABEL, CRITERIA, TRIGGER, COMPLETENESS, JUDGED_SERVICE),
+    attributes=(EVALUATION_NAME, SCORE_LABEL, CRITERIA, TRIGGER, COMPLETENESS, EVALUATED_SERVICE),
 )
-DOUBTS: Final = Instrument(
-    name="toolcall_eval.doubts",
+INCONCLUSIVE: Final = Instrument(
+    name="toolcall_eval.inconclusive",
     kind=InstrumentKind.COUNTER,
     unit="{evaluation}",
     description="Inconclusive verdicts, by what was missing. One with several reasons is counted under each.",
-    attributes=(EVALUATION_NAME, CRITERIA, REASON, JUDGED_SERVICE),
+    attributes=(EVALUATION_NAME, CRITERIA, REASON, EVALUATED_SERVICE),
 )
 EXPECTATIONS: Final = Instrument(
     name="toolcall_eval.expectations",
@@ -127,17 +127,17 @@ def _traces(name: str, description: str, *attributes: Attribute) -> Instrument:
     )
 
 
-TRACES_DECIDED: Final = _traces("decided", "Traces that were decided, bound to criteria or not.")
+TRACES_COMPLETED: Final = _traces("completed", "Traces that were completed, bound to criteria or not.")
 TRACES_EVICTED: Final = _traces("evicted", "Traces that were decided early because memory or the number of open traces reached its limit.")
-TRACES_UNBOUND: Final = _traces("unbound", "Traces that no criteria apply to.", JUDGED_SERVICE)
-TRACES_LINKED: Final = Instrument(
-    name="toolcall_eval.traces.linked",
+TRACES_UNBOUND: Final = _traces("unbound", "Traces that no criteria apply to.", EVALUATED_SERVICE)
+TRACES_IN_CONVERSATION: Final = Instrument(
+    name="toolcall_eval.traces.in_conversation",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{trace}",
     description="Traces with a link to another trace, or with the conversation of another trace; each is judged by itself.",
 )
-DECISION_DELAY: Final = Instrument(
-    name="toolcall_eval.decision.delay",
+COMPLETION_DELAY: Final = Instrument(
+    name="toolcall_eval.completion.delay",
     kind=InstrumentKind.HISTOGRAM,
     unit="s",
     description="Time from the arrival of a trace's root (of its first span, if it has no root) to its decision.",
@@ -176,7 +176,7 @@ SPANS_LATE: Final = _spans("late", "Spans that came after their trace was decide
 SPANS_DROPPED: Final = _spans(
     "dropped", "Spans that were not kept, to stay within the bounds; they are counted as relevant or ignored too."
 )
-SPANS_SHED: Final = _spans("shed", "Spans that were passed on unjudged, because evaluation was behind; verdicts say so.")
+SPANS_SKIPPED: Final = _spans("skipped", "Spans that were forwarded without being evaluated, because evaluation was behind.")
 SPANS_DUPLICATE: Final = _spans("duplicate", "Second copies of spans.")
 SPANS_CONFLICT: Final = _spans("conflict", "Second spans with the ID of another one and other content.")
 SPANS_REJECTED: Final = _spans("rejected", "Spans that could not be used; the sender was told.", REASON)
@@ -194,10 +194,10 @@ def _log_records(name: str, description: str, *attributes: Attribute) -> Instrum
 
 LOG_RECORDS_RECEIVED: Final = _log_records("received", "Log records that arrived, whatever became of them.", TRANSPORT)
 LOG_RECORDS_IGNORED: Final = _log_records("ignored", "Log records that no dialect asks for.", TRANSPORT)
-LOG_RECORDS_JOINED: Final = _log_records("joined", "Log records that said something of a span, or showed a call.")
+LOG_RECORDS_CORRELATED: Final = _log_records("correlated", "Log records that said something of a span, or showed a call.")
 LOG_RECORDS_DROPPED: Final = _log_records("dropped", "Log records that were asked for and given up.", REASON)
-REQUESTS_REFUSED: Final = Instrument(
-    name="toolcall_eval.requests.refused",
+REQUESTS_REJECTED: Final = Instrument(
+    name="toolcall_eval.requests.rejected",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{request}",
     description="Requests that were refused whole, and connections that came to none; the sender was told why, but for tls and too_slow.",
@@ -211,10 +211,10 @@ REQUESTS_DELAYED: Final = Instrument(
     attributes=(TRANSPORT,),
 )
 
-FAILURES: Final = Instrument(
-    name="toolcall_eval.failures",
+INTERNAL_ERRORS: Final = Instrument(
+    name="toolcall_eval.internal_errors",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
-    unit="{failure}",
+    unit="{error}",
     description="Traces that could not be judged, and reports that could not be emitted, because of a fault of ours.",
 )
 
@@ -261,13 +261,13 @@ EXPORT_DROPPED: Final = Instrument(
 RECORDED: Final = (
     SCORE,
     EVALUATIONS,
-    DOUBTS,
+    INCONCLUSIVE,
     EXPECTATIONS,
     REVISIONS,
-    TRACES_DECIDED,
+    TRACES_COMPLETED,
     TRACES_EVICTED,
     TRACES_UNBOUND,
-    DECISION_DELAY,
+    COMPLETION_DELAY,
     LATE_SPAN_AGE,
     EVALUATION_DURATION,
 )
@@ -276,23 +276,23 @@ RECORDED: Final = (
 OBSERVED: Final = (
     TRACES_ACTIVE,
     TRACES_MEMORY,
-    TRACES_LINKED,
+    TRACES_IN_CONVERSATION,
     SPANS_RECEIVED,
     SPANS_RELEVANT,
     SPANS_IGNORED,
     SPANS_LATE,
     SPANS_DROPPED,
-    SPANS_SHED,
+    SPANS_SKIPPED,
     SPANS_DUPLICATE,
     SPANS_CONFLICT,
     SPANS_REJECTED,
     LOG_RECORDS_RECEIVED,
     LOG_RECORDS_IGNORED,
-    LOG_RECORDS_JOINED,
+    LOG_RECORDS_CORRELATED,
     LOG_RECORDS_DROPPED,
-    REQUESTS_REFUSED,
+    REQUESTS_REJECTED,
     REQUESTS_DELAYED,
-    FAILURES,
+    INTERNAL_ERRORS,
     JOURNAL_FAILURES,
     JOURNAL_DISCARDED,
     JOURNAL_DAMAGED,

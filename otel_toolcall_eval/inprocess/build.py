@@ -80,7 +80,7 @@ def build_in_process(
             _copy,
             is_open=is_open,
             quiet=suppressed_instrumentation,
-            budget_seconds=settings.root_budget_ns / SECOND_NS,
+            budget_seconds=settings.root_export_timeout_ns / SECOND_NS,
             max_seconds=settings.completion.wait_after_root_max_ns / SECOND_NS + HELD_TOO_LONG_SECONDS,
         )
     flush = getattr(meter_provider, "force_flush", None)  # the API's own providers have none

@@ -48,7 +48,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
     All other spans are passed on at once, as they are, those that are not sampled too (exporting processors leave them out).
 
     In the wrapping form a root is exported with its verdicts once nothing of its trace is open in this process. Its own thread waits for
-    that, usually a millisecond, ``completion.root_budget`` at most, and never if it runs an event loop; then the judging thread passes
+    that, usually a millisecond, ``completion.root_export_timeout`` at most; never if it runs an event loop: then the judging thread passes
     the root on, which takes a next processor that may be called from any thread, as the SDK's may. While spans of its trace are open, a
     root is held, for ``completion.decision_wait_after_root_max`` at most. ``force_flush`` and ``shutdown`` let go of what is held, and a
     thousand roots are, at most: one that goes without its verdict goes as it is, and the verdict goes on a span of ours.

@@ -33,7 +33,7 @@ class ShownValues(StrEnum):
     """What explanations show of argument and output values."""
 
     OFF = "off"
-    CLIP = "clip"
+    TRUNCATE = "truncate"
     FULL = "full"
 
 
@@ -254,7 +254,7 @@ class Settings:
         criteria: files and folders of criteria; relative paths are relative to the settings file that named them.
         dialects: users' dialect files, likewise.
         shutdown_timeout_ns: most that shutting down may take.
-        root_budget_ns: longest wait of the thread that ends a root span for its verdict, where our processor wraps the exporting one.
+        root_export_timeout_ns: longest wait of the thread that ends a root span for its verdict, where our processor wraps another.
         show_values: what explanations in events show of argument and output values.
         redact: what is taken out of them, and of the explanations themselves.
         warnings: what a user should know about the settings and need not mend.
@@ -265,7 +265,7 @@ class Settings:
     listen: Listen = field(default_factory=Listen)
     completion: CompletionPolicy
     shutdown_timeout_ns: int
-    root_budget_ns: int = 50_000_000
+    root_export_timeout_ns: int = 50_000_000
     buffer: BufferLimits
     intake: Intake = field(default_factory=Intake)
     journal: JournalSettings = field(default_factory=JournalSettings)

@@ -159,8 +159,8 @@ class CompletionModel(ConfigModel):
     late_span_window: Duration | None = Field(default=None, description="How long after a verdict late spans may revise it.")
     max_revisions: Natural | None = Field(default=None, description="Most revisions of one verdict.")
     shutdown_timeout: Duration | None = Field(default=None, description="Most that shutting down may take.")
-    root_budget: Duration | None = Field(default=None, description="Longest wait of a wrapped root for its verdict.")
-    unit: Unit | None = Field(default=None, description="What is judged: a trace, or each agent run.")
+    root_export_timeout: Duration | None = Field(default=None, description="Longest that the export of a root span waits for its verdict.")
+    scope: Unit | None = Field(default=None, description="What is evaluated: a whole trace, or each agent invocation in it.")
     root: Annotated[RootConditionModel | None, AS_CONDITION] = Field(
         default=None, description="Spans that are roots although they have a parent."
     )
@@ -265,7 +265,7 @@ class RedactModel(ConfigModel):
 class ExplainModel(ConfigModel):
     """What explanations tell."""
 
-    values: ShownValues | None = Field(default=None, description="Argument and output values: off, clip or full.")
+    values: ShownValues | None = Field(default=None, description="Argument and output values: off, truncate or full.")
     redact: RedactModel | None = Field(default=None, description="What is taken out of them.")
 
 

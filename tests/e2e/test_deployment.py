@@ -150,7 +150,7 @@ def test_compose_set_up_judges_its_agent_and_the_collector_shows_what_the_sideca
 
         # Both pages side by side, once nothing changes any more: what is scraped here, and what went through OTLP and the Collector.
         wait_for(lambda: metric_sums(running.http).get("toolcall_eval_traces_active") == 0.0, "the last trace")
-        still = ("gen_ai_evaluation_score", "toolcall_eval_evaluations", "toolcall_eval_expectations", "toolcall_eval_traces_decided")
+        still = ("gen_ai_evaluation_score", "toolcall_eval_evaluations", "toolcall_eval_expectations", "toolcall_eval_traces_completed")
 
         def agree() -> bool:
             ours, theirs = (_families(get(address, "/metrics", accept=OPENMETRICS)[1]) for address in (running.http, metrics))

@@ -92,7 +92,7 @@ def test_full_sidecar_refuses_says_when_to_resend_and_loses_nothing(sender: Send
         sidecar(grpc, http, held="judging", queue_bytes="128KiB") as running,
         sending(sender, grpc=grpc, http=http, runs=recorded.file, folder=tmp_path, whole=not sender.in_order) as at_work,
     ):
-        wait_for(lambda: metric_sums(running.http).get("toolcall_eval_requests_refused_total", 0) >= 2, "a full queue")
+        wait_for(lambda: metric_sums(running.http).get("toolcall_eval_requests_rejected_total", 0) >= 2, "a full queue")
         wait_for(lambda: at_work.rebuffed, "the sender to notice")
         assert sender.hint is None or sender.hint in at_work.said
         release(running)

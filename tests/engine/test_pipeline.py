@@ -137,7 +137,7 @@ def test_counts_add_up_over_transports() -> None:
         "conflict": 0,
         "late": 0,
         "dropped": 0,
-        "shed": 0,
+        "skipped": 0,
     }
     assert {what: counts.total(what) for what in ("received", "rejected", "conflict")} == {"received": 6, "rejected": 2, "conflict": 1}
 
@@ -309,9 +309,9 @@ def test_traces_that_spans_were_shed_of_are_judged_with_a_doubt_be_they_open_jud
     }
     assert {report.verdicts[0].label for report in reports.values()} == {Label.INCONCLUSIVE}
     counts = pipe.counts
-    taken = ("relevant", "ignored", "duplicate", "conflict", "shed", "rejected")
+    taken = ("relevant", "ignored", "duplicate", "conflict", "skipped", "rejected")
     assert counts.total("received") == sum(map(counts.total, taken)) == 14
-    assert counts.total("shed") == 7
+    assert counts.total("skipped") == 7
 
 
 def test_shed_log_records_are_counted() -> None:

@@ -182,7 +182,7 @@ def test_failing_parts_are_passed_over_counted_and_logged_once_without_their_mes
     assert [report.trace_id[-1] for report in emitter.reports] == [1, 2]
     assert len(caplog.records) == 3
     assert "secret" not in caplog.text
-    assert worker.counts()["toolcall_eval.failures", ()] == 5
+    assert worker.counts()["toolcall_eval.internal_errors", ()] == 5
 
 
 def test_thread_outlives_news_that_can_not_be_read(worker: Worker, clock: ManualClock, emitter: ListEmitter) -> None:
@@ -203,7 +203,10 @@ def test_thread_outlives_news_that_can_not_be_read(worker: Worker, clock: Manual
     clock.ns = 10 * SECOND_NS
     assert worker.flush(PATIENCE_SECONDS)
     assert worker.shutdown(PATIENCE_SECONDS)
-    assert ([report.trace_id for report in emitter.reports], worker.counts()["toolcall_eval.failures", ()]) == ([span(1).trace_id], 1)
+    assert ([report.trace_id for report in emitter.reports], worker.counts()["toolcall_eval.internal_errors", ()]) == (
+        [span(1).trace_id],
+        1,
+    )
 
 
 def test_flush_reports_an_emitter_that_could_not_send(clock: ManualClock) -> None:
@@ -220,7 +223,7 @@ def test_flush_reports_an_emitter_that_could_not_send(clock: ManualClock) -> Non
 def test_requests_that_receivers_turn_away_are_counted_by_reason(worker: Worker) -> None:
     worker.refuse("http", "too_large")
     worker.refuse("http", "too_large")
-    assert worker.counts()["toolcall_eval.requests.refused", (("reason", "too_large"), ("transport", "http"))] == 2
+    assert worker.counts()["toolcall_eval.requests.rejected", (("reason", "too_large"), ("transport", "http"))] == 2
 
 
 def test_what_waits_is_told_by_the_thread_that_owns_it(worker: Worker, clock: ManualClock) -> None:
@@ -269,7 +272,7 @@ def test_trace_that_can_not_be_judged_costs_only_itself(clock: ManualClock, emit
     worker.offer(decoded([span(1, trace=1), span(1, trace=2, name="poison"), span(1, trace=3)]), transport="test")
     worker.shutdown(PATIENCE_SECONDS)
     assert [report.trace_id[-1] for report in emitter.reports] == [1, 3]
-    assert worker.counts()["toolcall_eval.failures", ()] == 1
+    assert worker.counts()["toolcall_eval.internal_errors", ()] == 1
 
 
 def test_service_that_nothing_judges_is_named_once(clock: ManualClock, emitter: ListEmitter, caplog: pytest.LogCaptureFixture) -> None:
@@ -448,7 +451,7 @@ def test_what_is_shed_is_noted_beyond_the_bound_in_one_item_for_each_transport_a
     counts = worker.counts()
     grpc = (("transport", "grpc"),)
     assert counts["toolcall_eval.spans.received", grpc] == 7
-    assert counts["toolcall_eval.spans.shed", grpc] == 3
+    assert counts["toolcall_eval.spans.skipped", grpc] == 3
     assert counts["toolcall_eval.spans.rejected", (*grpc, ("reason", "end"))] == 3
     assert counts["toolcall_eval.log_records.received", (("transport", "http/json"),)] == 4
     assert worker.shutdown(PATIENCE_SECONDS)

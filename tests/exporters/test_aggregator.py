@@ -52,7 +52,7 @@ class Held:
         self.aggregator.cell(names.SCORE, {"agent": agent}).record(value, RecordingContext(lambda: span, self.clock.now_ns))
 
     def decide(self) -> None:
-        self.aggregator.cell(names.TRACES_DECIDED, {"b": "2", "a": "1"}).record(1, RecordingContext(lambda: SPAN, self.clock.now_ns))
+        self.aggregator.cell(names.TRACES_COMPLETED, {"b": "2", "a": "1"}).record(1, RecordingContext(lambda: SPAN, self.clock.now_ns))
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def _number(metrics: Mapping[str, Metric], name: str) -> NumberDataPoint:
 
 
 def test_same_attributes_are_one_cell_whatever_their_order(held: Held) -> None:
-    cells = [held.aggregator.cell(names.TRACES_DECIDED, given) for given in ({"a": "1", "b": "2"}, {"b": "2", "a": "1"})]
+    cells = [held.aggregator.cell(names.TRACES_COMPLETED, given) for given in ({"a": "1", "b": "2"}, {"b": "2", "a": "1"})]
     assert cells[0] is cells[1]
 
 
@@ -94,11 +94,11 @@ def test_cumulative_sums_count_since_the_start(held: Held) -> None:
         held.score(0.5)
         held.clock.now_ns += 50
         metrics = _metrics(collection)
-        decided, score = _number(metrics, "toolcall_eval.traces.decided"), _distribution(metrics)
+        decided, score = _number(metrics, "toolcall_eval.traces.completed"), _distribution(metrics)
         assert (decided.value, decided.attributes) == (expected, {"a": "1", "b": "2"})
         assert (score.count, score.sum, score.min, score.max) == (expected, expected / 2, 0.5, 0.5)
         assert (decided.start_time_unix_nano, decided.time_unix_nano) == (100, held.clock.now_ns)
-        for name in ("toolcall_eval.traces.decided", "toolcall_eval.spans.received", "toolcall_eval.traces.active"):
+        for name in ("toolcall_eval.traces.completed", "toolcall_eval.spans.received", "toolcall_eval.traces.active"):
             data = metrics[name].data
             assert isinstance(data, Sum)
             assert data.aggregation_temporality is AggregationTemporality.CUMULATIVE
@@ -125,8 +125,8 @@ def test_deltas_count_since_the_last_export(held: Held, temporality: Temporality
     assert (score.count, round(score.sum, 9), score.min, score.max) == (2, 1.6, 0.7, 0.9)
     assert sum(score.bucket_counts) == 2
     assert (score.start_time_unix_nano, score.time_unix_nano) == (200, 300)
-    assert "toolcall_eval.traces.decided" in first
-    assert "toolcall_eval.traces.decided" not in second  # nothing came
+    assert "toolcall_eval.traces.completed" in first
+    assert "toolcall_eval.traces.completed" not in second  # nothing came
     assert [_number(metrics, "toolcall_eval.spans.received").value for metrics in (first, second)] == received
     assert _number(second, "toolcall_eval.traces.memory").value == 7
     assert _number(second, "toolcall_eval.traces.active").value == 2
@@ -152,8 +152,8 @@ def test_exemplar_is_the_newest_of_its_bucket_and_comes_again_with_sums_since_th
 
 def test_exemplar_of_a_counter_is_an_integer_as_its_sum_is(held: Held) -> None:
     for value in (1, 1.0):
-        held.aggregator.cell(names.TRACES_DECIDED, {}).record(value, RecordingContext(lambda: SPAN, held.clock.now_ns))
-        point = _number(_metrics(Collection(held.aggregator)), "toolcall_eval.traces.decided")
+        held.aggregator.cell(names.TRACES_COMPLETED, {}).record(value, RecordingContext(lambda: SPAN, held.clock.now_ns))
+        point = _number(_metrics(Collection(held.aggregator)), "toolcall_eval.traces.completed")
         assert [(type(one.value), one.value) for one in point.exemplars] == [(int, 1)]
     assert (type(point.value), point.value) == (int, 2)
 
@@ -161,10 +161,10 @@ def test_exemplar_of_a_counter_is_an_integer_as_its_sum_is(held: Held) -> None:
 def test_without_a_span_there_is_no_exemplar(held: Held) -> None:
     held.score(0.5, span=INVALID_SPAN_CONTEXT)
     held.aggregator.cell(names.SCORE, {"agent": "a"}).record(0.5)
-    held.aggregator.cell(names.TRACES_DECIDED, {}).record(1)
+    held.aggregator.cell(names.TRACES_COMPLETED, {}).record(1)
     metrics = _metrics(Collection(held.aggregator))
     assert _distribution(metrics).exemplars == []
-    assert _number(metrics, "toolcall_eval.traces.decided").exemplars == []
+    assert _number(metrics, "toolcall_eval.traces.completed").exemplars == []
 
 
 def test_beyond_the_bound_one_cell_stands_for_all_others_and_nothing_is_lost(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_beyond_the_bound_one_cell_stands_for_all_others_and_nothing_is_lost(hel
 
 
 def test_nothing_is_lost_between_threads(held: Held) -> None:
-    cell, collection = held.aggregator.cell(names.TRACES_DECIDED, {}), Collection(held.aggregator, Temporality.DELTA)
+    cell, collection = held.aggregator.cell(names.TRACES_COMPLETED, {}), Collection(held.aggregator, Temporality.DELTA)
 
     def work() -> None:
         for _ in range(20_000):
@@ -190,10 +190,10 @@ def test_nothing_is_lost_between_threads(held: Held) -> None:
         thread.start()
     total = 0
     while any(thread.is_alive() for thread in threads):
-        if "toolcall_eval.traces.decided" in (metrics := _metrics(collection)):
-            total += int(_number(metrics, "toolcall_eval.traces.decided").value)
-    if "toolcall_eval.traces.decided" in (metrics := _metrics(collection)):
-        total += int(_number(metrics, "toolcall_eval.traces.decided").value)
+        if "toolcall_eval.traces.completed" in (metrics := _metrics(collection)):
+            total += int(_number(metrics, "toolcall_eval.traces.completed").value)
+    if "toolcall_eval.traces.completed" in (metrics := _metrics(collection)):
+        total += int(_number(metrics, "toolcall_eval.traces.completed").value)
     assert total == 80_000
 
 

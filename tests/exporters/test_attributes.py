@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.exporters.events.attributes import (
-    CLIP_BYTES,
     FULL_BYTES,
+    TRUNCATED_BYTES,
     ExplainValues,
     ExplanationPolicy,
     clean_name,
@@ -91,14 +91,14 @@ def test_justification_that_raises_costs_only_its_explanation(values: ExplainVal
 def test_values_show_only_on_request() -> None:
     assert CANARY not in explanation(verdict())
     assert CANARY not in explanation(inconclusive())
-    assert CANARY in explanation(verdict(), explain=ExplanationPolicy(values=ExplainValues.CLIP))
+    assert CANARY in explanation(verdict(), explain=ExplanationPolicy(values=ExplainValues.TRUNCATE))
     assert CANARY in explanation(verdict(), explain=ExplanationPolicy(values=ExplainValues.FULL))
 
 
 def test_details_are_json_of_any_mapping_and_sequence() -> None:
     details = {"lcs": ("a", "b"), "frozen": MappingProxyType({"x": frozenset({1})}), "bytes": b"\x01", "odd": CANARY.__class__}
     text = explanation(
-        verdict(given=score(justification=FakeJustification(values=details))), explain=ExplanationPolicy(values=ExplainValues.CLIP)
+        verdict(given=score(justification=FakeJustification(values=details))), explain=ExplanationPolicy(values=ExplainValues.TRUNCATE)
     )
     assert json.loads(text) == {"lcs": ["a", "b"], "frozen": {"x": [1]}, "bytes": [1], "odd": "<class 'str'>"}
 
@@ -106,8 +106,8 @@ def test_details_are_json_of_any_mapping_and_sequence() -> None:
 @pytest.mark.parametrize(
     ("values", "limit"),
     [
-        pytest.param(ExplainValues.OFF, CLIP_BYTES, id="off"),
-        pytest.param(ExplainValues.CLIP, CLIP_BYTES, id="clip"),
+        pytest.param(ExplainValues.OFF, TRUNCATED_BYTES, id="off"),
+        pytest.param(ExplainValues.TRUNCATE, TRUNCATED_BYTES, id="truncate"),
         pytest.param(ExplainValues.FULL, FULL_BYTES, id="full"),
     ],
 )
@@ -122,7 +122,7 @@ def test_explanation_is_cut_at_its_bound_with_a_sign(values: ExplainValues, limi
 
 
 def test_explanation_of_exactly_the_bound_is_whole() -> None:
-    text = "a" * CLIP_BYTES
+    text = "a" * TRUNCATED_BYTES
     assert explanation(verdict(given=score(justification=FakeJustification(line=text)))) == text
 
 
@@ -229,7 +229,7 @@ def test_span_says_what_its_verdicts_have_in_common() -> None:
         "toolcall_eval.revision": 0,
         "toolcall_eval.trigger": "root_span",
         "toolcall_eval.completeness": "complete",
-        "toolcall_eval.score.least": 0.5,
+        "toolcall_eval.score.min": 0.5,
         **fallen(1, 1, 1),
     }
 
@@ -286,9 +286,9 @@ def test_secrets_are_taken_out_of_all_that_is_explained(values: ExplainValues) -
     assert ("hunter2" in bare) is (values is not ExplainValues.OFF)
 
 
-@pytest.mark.parametrize("values", [ExplainValues.CLIP, ExplainValues.FULL])
+@pytest.mark.parametrize("values", [ExplainValues.TRUNCATE, ExplainValues.FULL])
 def test_secret_at_the_bound_is_taken_out_before_the_text_is_cut(values: ExplainValues) -> None:
-    limit = CLIP_BYTES if values is ExplainValues.CLIP else FULL_BYTES
+    limit = TRUNCATED_BYTES if values is ExplainValues.TRUNCATE else FULL_BYTES
     for ahead in range(limit - 60, limit):
         judged = verdict(given=score(justification=FakeJustification(values={"a": "x" * ahead + f" {TOKEN} password=hunter2"})))
         shown = explanation(judged, explain=ExplanationPolicy(values=values))

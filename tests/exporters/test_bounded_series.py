@@ -100,11 +100,11 @@ def test_invented_names_make_as_few_series_as_documented_and_totals_are_exact(em
         "gen_ai.evaluation.score": len(judged),
         "toolcall_eval.evaluations": len(judged),
         "toolcall_eval.expectations": 2 * len(judged),
-        "toolcall_eval.traces.decided": INVENTED,
+        "toolcall_eval.traces.completed": INVENTED,
         "toolcall_eval.traces.unbound": INVENTED - len(judged),
-        "toolcall_eval.decision.delay": INVENTED,
+        "toolcall_eval.completion.delay": INVENTED,
         "toolcall_eval.evaluation.duration": len(judged),
-        "toolcall_eval.service.info": names.JUDGED_SERVICE.limit,
+        "toolcall_eval.service.info": names.EVALUATED_SERVICE.limit,
     }
     values: dict[str, set[object]] = {}
     for series in found.values():
@@ -141,7 +141,7 @@ def test_what_stands_on_the_page_is_bounded_and_exact_too(emitted: Emitted) -> N
     assert sums["gen_ai_evaluation_score_sum"] == pytest.approx(sum(number % 11 / 10 for number in judged))
     assert sums["toolcall_eval_evaluations_total"] == len(judged)
     assert sums["toolcall_eval_expectations_total"] == 2 * len(judged)
-    assert sums["toolcall_eval_traces_decided_total"] == INVENTED
+    assert sums["toolcall_eval_traces_completed_total"] == INVENTED
     assert lines["gen_ai_evaluation_score_count"] <= 500 + 2
     assert 'gen_ai_agent_name="_OTHER"' in page
 

@@ -188,6 +188,6 @@ def test_faulty_one_is_counted_and_costs_the_others_nothing(built: tuple[Emitter
     emitter, said = built
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [Faulty(), emitter])
     worker._reporter.emit(REPORTS, worker.pipeline)  # noqa: SLF001 - as its thread does, with reports that no pipeline makes
-    assert worker.counts()["toolcall_eval.failures", ()] == len(REPORTS)
+    assert worker.counts()["toolcall_eval.internal_errors", ()] == len(REPORTS)
     assert worker.shutdown(PATIENCE_SECONDS)
     assert "weather" in said()

@@ -67,7 +67,7 @@ def test_service_of_the_judged_trace_is_an_attribute_of_scores_verdicts_and_unbo
     assert found["toolcall_eval.evaluations"] == ["None", "agents"]
     assert found["toolcall_eval.traces.unbound"] == ["others"]
     assert found["toolcall_eval.service.info"] == ["agents"]
-    assert set(found["toolcall_eval.traces.decided"]) == {"None"}
+    assert set(found["toolcall_eval.traces.completed"]) == {"None"}
 
 
 def test_services_that_nothing_judges_do_not_crowd_out_those_that_are_judged(emitted: Emitted) -> None:

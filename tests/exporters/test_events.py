@@ -170,7 +170,7 @@ def test_revisions_are_emitted_as_such(emitted: Emitted) -> None:
     ("values", "shown"),
     [
         pytest.param(ExplainValues.OFF, False, id="off"),
-        pytest.param(ExplainValues.CLIP, True, id="clip"),
+        pytest.param(ExplainValues.TRUNCATE, True, id="truncate"),
         pytest.param(ExplainValues.FULL, True, id="full"),
     ],
 )

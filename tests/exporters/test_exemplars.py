@@ -21,8 +21,8 @@ TRACED = (
     "gen_ai.evaluation.score",
     "toolcall_eval.evaluations",
     "toolcall_eval.expectations",
-    "toolcall_eval.traces.decided",
-    "toolcall_eval.decision.delay",
+    "toolcall_eval.traces.completed",
+    "toolcall_eval.completion.delay",
     "toolcall_eval.evaluation.duration",
 )
 

@@ -199,7 +199,7 @@ def test_without_a_score_a_verdict_is_only_counted(recorded: Recorded, without_s
     ],
 )
 def test_inconclusive_verdicts_are_counted_by_reason(recorded: Recorded, given: Verdict, reasons: Mapping[str, int]) -> None:
-    sums = recorded.emit(report(given), report(given, revision=1)).sums("toolcall_eval.doubts")
+    sums = recorded.emit(report(given), report(given, revision=1)).sums("toolcall_eval.inconclusive")
     evaluator, criteria = ("gen_ai.evaluation.name", "ToolCallCountEvaluator"), ("toolcall_eval.criteria", "weather")
     assert sums == {(evaluator, criteria, ("toolcall_eval.reason", reason)): number for reason, number in reasons.items()}
 
@@ -228,7 +228,7 @@ def test_trace_is_counted_by_its_fate(  # noqa: PLR0917 - a table's row
     recorded: Recorded, given: TraceReport, decided: int, evicted: int, unbound: int, durations: int
 ) -> None:
     recorded.emit(given)
-    assert sum(recorded.sums("toolcall_eval.traces.decided").values()) == decided
+    assert sum(recorded.sums("toolcall_eval.traces.completed").values()) == decided
     assert sum(recorded.sums("toolcall_eval.traces.evicted").values()) == evicted
     assert sum(recorded.sums("toolcall_eval.traces.unbound").values()) == unbound
     assert sum(recorded.sums("toolcall_eval.evaluation.duration").values()) == durations
@@ -238,7 +238,7 @@ def test_delays_are_in_seconds(recorded: Recorded) -> None:
     recorded.emit(report(verdict(), decided_after_ns=2_500_000_000)).emitter.late_span(75.0)
     metrics = recorded.metrics()
     for name, expected in (
-        ("toolcall_eval.decision.delay", 2.5),
+        ("toolcall_eval.completion.delay", 2.5),
         ("toolcall_eval.evaluation.duration", 0.0002),
         ("toolcall_eval.late_span.age", 75.0),
     ):
@@ -254,7 +254,7 @@ def test_revision_counts_as_a_revision_and_as_nothing_else(recorded: Recorded) -
     recorded.emit(report(verdict(Label.PASS), verdict(Label.PASS, criteria="other"), revision=1))
     recorded.emit(report(inconclusive(), verdict(Label.PASS, criteria="other"), revision=2))
     assert {name: recorded.sums(name) for name in before} == before
-    assert sum(recorded.sums("toolcall_eval.traces.decided").values()) == 1
+    assert sum(recorded.sums("toolcall_eval.traces.completed").values()) == 1
     name = ("gen_ai.evaluation.name", "ToolCallCountEvaluator")
     assert recorded.sums("toolcall_eval.revisions") == {
         (name, ("toolcall_eval.label.from", "fail"), ("toolcall_eval.label.to", "pass")): 1,
@@ -370,7 +370,7 @@ def test_counts_are_observed_under_their_names_and_of_one_moment(recorded: Recor
             ("toolcall_eval.spans.relevant", ()): 8,
             ("toolcall_eval.spans.ignored", ()): 5,
             ("toolcall_eval.spans.rejected", (*grpc, ("reason", "trace_id"))): 1,
-            ("toolcall_eval.requests.refused", (*grpc, ("reason", "overload"))): 2,
+            ("toolcall_eval.requests.rejected", (*grpc, ("reason", "overload"))): 2,
             ("toolcall_eval.traces.active", ()): 3,
             ("toolcall_eval.traces.memory", ()): 4096.5,
             ("toolcall_eval.nobody.knows", ()): 1,
@@ -501,4 +501,4 @@ def test_names_that_are_too_long_are_recorded_and_not_remembered() -> None:
     for number in range(20):
         emitter.emit(report(met, agent=f"{number}" * 300))
     assert len(emitter._cells) == before  # noqa: SLF001
-    assert sum(state.total for _, state in aggregator.states(take_extremes=False)[names.TRACES_DECIDED.name]) == 21
+    assert sum(state.total for _, state in aggregator.states(take_extremes=False)[names.TRACES_COMPLETED.name]) == 21

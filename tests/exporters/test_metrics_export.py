@@ -64,7 +64,7 @@ class Counts:
 
 def _export(exporter: Exporter, *, interval_seconds: float = 3600, temporality: Temporality = Temporality.CUMULATIVE) -> MetricsExport:
     aggregator = Aggregator(Resource({}))
-    aggregator.cell(names.TRACES_DECIDED, {}).record(1)
+    aggregator.cell(names.TRACES_COMPLETED, {}).record(1)
     aggregator.cell(names.SCORE, {}).record(1)
     aggregator.source = Counts()
     return MetricsExport(Collection(aggregator, temporality), exporter, interval_seconds=interval_seconds)
@@ -122,13 +122,13 @@ def test_counts_that_can_not_be_had_cost_one_export() -> None:
     exporter, aggregator, source = Exporter(), Aggregator(Resource({})), Broken()
     aggregator.source = source
     export = MetricsExport(Collection(aggregator, Temporality.DELTA), exporter, interval_seconds=3600)
-    aggregator.cell(names.TRACES_DECIDED, {}).record(3)
+    aggregator.cell(names.TRACES_COMPLETED, {}).record(3)
     assert not export.flush()
     source.broken = False
     assert export.shutdown()
     assert export.counts() == {FAILURES: 1, DROPPED: 0}
     ((scoped,),) = [resourced.scope_metrics for resourced in exporter.exported[0].resource_metrics]
-    assert [metric.name for metric in scoped.metrics] == [names.TRACES_DECIDED.name, names.TRACES_MEMORY.name]  # nothing of it is lost
+    assert [metric.name for metric in scoped.metrics] == [names.TRACES_COMPLETED.name, names.TRACES_MEMORY.name]  # nothing of it is lost
 
 
 def test_plan_is_what_the_environment_says() -> None:

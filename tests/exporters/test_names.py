@@ -40,11 +40,11 @@ DESIGN = [
     ),
     # Issue 7, item 3: what makes verdicts inconclusive is shown by reason.
     pytest.param(
-        "toolcall_eval.doubts",
+        "toolcall_eval.inconclusive",
         "counter",
         "{evaluation}",
         {"gen_ai.evaluation.name", "toolcall_eval.criteria", "toolcall_eval.reason", "toolcall_eval.service.name"},
-        id="doubts",
+        id="inconclusive",
     ),
     pytest.param(
         "toolcall_eval.expectations",
@@ -55,7 +55,7 @@ DESIGN = [
     ),
     pytest.param("toolcall_eval.traces.active", "observable up-down counter", "{trace}", set(), id="traces.active"),
     pytest.param("toolcall_eval.traces.memory", "observable gauge", "By", set(), id="traces.memory"),
-    pytest.param("toolcall_eval.traces.decided", "counter", "{trace}", _TRACE_ATTRIBUTES, id="traces.decided"),
+    pytest.param("toolcall_eval.traces.completed", "counter", "{trace}", _TRACE_ATTRIBUTES, id="traces.completed"),
     pytest.param("toolcall_eval.traces.evicted", "counter", "{trace}", _TRACE_ATTRIBUTES, id="traces.evicted"),
     pytest.param(
         "toolcall_eval.traces.unbound",
@@ -68,7 +68,7 @@ DESIGN = [
     pytest.param("toolcall_eval.spans.relevant", "observable counter", "{span}", _TRANSPORT, id="spans.relevant"),
     pytest.param("toolcall_eval.spans.ignored", "observable counter", "{span}", _TRANSPORT, id="spans.ignored"),
     pytest.param("toolcall_eval.spans.late", "observable counter", "{span}", _TRANSPORT, id="spans.late"),
-    pytest.param("toolcall_eval.spans.shed", "observable counter", "{span}", _TRANSPORT, id="spans.shed"),
+    pytest.param("toolcall_eval.spans.skipped", "observable counter", "{span}", _TRANSPORT, id="spans.skipped"),
     pytest.param("toolcall_eval.spans.dropped", "observable counter", "{span}", _TRANSPORT, id="spans.dropped"),
     pytest.param("toolcall_eval.spans.duplicate", "observable counter", "{span}", _TRANSPORT, id="spans.duplicate"),
     pytest.param("toolcall_eval.spans.conflict", "observable counter", "{span}", _TRANSPORT, id="spans.conflict"),
@@ -80,24 +80,24 @@ DESIGN = [
         id="spans.rejected",
     ),
     pytest.param(
-        "toolcall_eval.requests.refused",
+        "toolcall_eval.requests.rejected",
         "observable counter",
         "{request}",
         {"toolcall_eval.transport", "toolcall_eval.reason"},
-        id="requests.refused",
+        id="requests.rejected",
     ),
     # Issue 8: verdicts in time under full load.
     pytest.param("toolcall_eval.requests.delayed", "observable counter", "{request}", _TRANSPORT, id="requests.delayed"),
     # Issue 3, item 5: log records as source of content, counted like spans.
     pytest.param("toolcall_eval.log_records.received", "observable counter", "{record}", _TRANSPORT, id="log_records.received"),
     pytest.param("toolcall_eval.log_records.ignored", "observable counter", "{record}", _TRANSPORT, id="log_records.ignored"),
-    pytest.param("toolcall_eval.log_records.joined", "observable counter", "{record}", set(), id="log_records.joined"),
+    pytest.param("toolcall_eval.log_records.correlated", "observable counter", "{record}", set(), id="log_records.correlated"),
     pytest.param("toolcall_eval.log_records.dropped", "observable counter", "{record}", {"toolcall_eval.reason"}, id="log_records.dropped"),
-    pytest.param("toolcall_eval.decision.delay", "histogram", "s", set(), id="decision.delay"),
+    pytest.param("toolcall_eval.completion.delay", "histogram", "s", set(), id="completion.delay"),
     pytest.param("toolcall_eval.late_span.age", "histogram", "s", set(), id="late_span.age"),
     pytest.param("toolcall_eval.evaluation.duration", "histogram", "s", set(), id="evaluation.duration"),
     # STYLE, section 5: a report that could not be emitted is counted.
-    pytest.param("toolcall_eval.failures", "observable counter", "{failure}", set(), id="failures"),
+    pytest.param("toolcall_eval.internal_errors", "observable counter", "{error}", set(), id="internal_errors"),
     # Issue 5, item 7: the journal, whose failures, losses and size an operator has to see.
     pytest.param("toolcall_eval.journal.failures", "observable counter", "{failure}", set(), id="journal.failures"),
     pytest.param("toolcall_eval.journal.discarded", "observable counter", "{file}", set(), id="journal.discarded"),
@@ -108,7 +108,7 @@ DESIGN = [
     pytest.param("toolcall_eval.export.dropped", "observable counter", "{item}", {"toolcall_eval.signal"}, id="export.dropped"),
     pytest.param("toolcall_eval.export.queue", "observable gauge", "By", {"toolcall_eval.signal"}, id="export.queue"),
     # Issue 4, item 10: runs spread over several traces are counted, and not joined.
-    pytest.param("toolcall_eval.traces.linked", "observable counter", "{trace}", set(), id="traces.linked"),
+    pytest.param("toolcall_eval.traces.in_conversation", "observable counter", "{trace}", set(), id="traces.in_conversation"),
     # Issue 4: a revision never counts twice.
     pytest.param(
         "toolcall_eval.revisions",

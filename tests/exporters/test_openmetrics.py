@@ -131,13 +131,13 @@ def test_units_are_words_at_the_end_of_names(scraped: Scraped) -> None:
     observe(scraped.provider, Counts())
     families = scraped.families()
     assert {name: (families[name].type, families[name].unit) for name in families if name.startswith("toolcall_eval")} == {
-        "toolcall_eval_decision_delay_seconds": ("histogram", "seconds"),
+        "toolcall_eval_completion_delay_seconds": ("histogram", "seconds"),
         "toolcall_eval_evaluation_duration_seconds": ("histogram", "seconds"),
         "toolcall_eval_evaluations": ("counter", ""),
         "toolcall_eval_expectations": ("counter", ""),
         "toolcall_eval_spans_late": ("counter", ""),
         "toolcall_eval_traces_active": ("gauge", ""),
-        "toolcall_eval_traces_decided": ("counter", ""),
+        "toolcall_eval_traces_completed": ("counter", ""),
         "toolcall_eval_traces_memory_bytes": ("gauge", "bytes"),
     }
     assert [sample.name for sample in families["toolcall_eval_spans_late"].samples] == ["toolcall_eval_spans_late_total"]

@@ -22,7 +22,7 @@ from otel_toolcall_eval.exporters.metrics.prometheus_names import family_name, l
         pytest.param("toolcall_eval.spans.received", "{span}", "counter", "toolcall_eval_spans_received", id="annotation-is-dropped"),
         pytest.param("total.errors", "{error}", "counter", "errors", id="total-moves-to-the-end"),
         pytest.param("toolcall_eval.traces.memory", "By", "gauge", "toolcall_eval_traces_memory_bytes", id="bytes"),
-        pytest.param("toolcall_eval.decision.delay", "s", "", "toolcall_eval_decision_delay_seconds", id="seconds"),
+        pytest.param("toolcall_eval.completion.delay", "s", "", "toolcall_eval_completion_delay_seconds", id="seconds"),
         pytest.param("delay.seconds.max", "s", "", "delay_seconds_max", id="unit-is-not-said-twice"),
         pytest.param("delay", "fortnight", "", "delay", id="unknown-unit"),
         pytest.param("delay", "", "", "delay", id="no-unit"),

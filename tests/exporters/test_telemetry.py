@@ -152,7 +152,7 @@ def test_what_was_not_flushed_is_sent_by_shutdown(sink: Sink, telemetry: Telemet
     assert telemetry.shutdown(PATIENCE_SECONDS)
     assert len(sink.received.records()) == 3
     assert len(sink.received.spans()) == 1
-    assert sink.received.newest_metrics()["toolcall_eval.traces.decided"].sum.data_points[0].as_int == 2
+    assert sink.received.newest_metrics()["toolcall_eval.traces.completed"].sum.data_points[0].as_int == 2
     assert telemetry.shutdown(PATIENCE_SECONDS)  # once more changes nothing
     assert len(sink.received.records()) == 3
 

@@ -72,7 +72,7 @@ def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Process]
     provider = TracerProvider(shutdown_on_exit=False)
     exporting = SimpleSpanProcessor(spans)
     file = tmp_path / "settings.yaml"
-    file.write_text(f"criteria: ['{EVALUATIONS}']\ncompletion: {{root_budget: 5m}}\n", encoding="utf-8")
+    file.write_text(f"criteria: ['{EVALUATIONS}']\ncompletion: {{root_export_timeout: 5m}}\n", encoding="utf-8")
     following = exporting if request.param == "wrapping" else None
     processor = ToolCallEvalSpanProcessor(next=following, settings_file=file, logger_provider=logger_provider, tracer_provider=provider)
     provider.add_span_processor(processor)
@@ -281,7 +281,7 @@ def test_application_goes_on_while_the_judging_thread_is_stuck(*, wrapping: bool
     logs, provider = LoggerProvider(shutdown_on_exit=False), TracerProvider(shutdown_on_exit=False)
     logs.add_log_record_processor(SimpleLogRecordProcessor(OpenTracesSnapshot()))  # type: ignore[no-untyped-call]
     file, exporting = tmp_path / "settings.yaml", SimpleSpanProcessor(exported)
-    file.write_text("completion: {root_budget: 10ms}", encoding="utf-8")
+    file.write_text("completion: {root_export_timeout: 10ms}", encoding="utf-8")
     following = exporting if wrapping else None
     provider.add_span_processor(
         ToolCallEvalSpanProcessor(next=following, settings_file=file, logger_provider=logs, tracer_provider=provider)

@@ -127,7 +127,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
         logger_provider.add_log_record_processor(SimpleLogRecordProcessor(logs))
         provider = TracerProvider(resource=Resource({"service.name": "svc"}), span_limits=limits, shutdown_on_exit=False)
         # a generous budget, since it is no matter of seconds here whether the verdict is there in time
-        file = settings(tmp_path, **{"root_budget": "5m", **completion})
+        file = settings(tmp_path, **{"root_export_timeout": "5m", **completion})
         processor = ToolCallEvalSpanProcessor(next=following, settings_file=file, logger_provider=logger_provider, tracer_provider=provider)
         provider.add_span_processor(processor)
         provider.add_span_processor(SimpleSpanProcessor(beside))
@@ -156,7 +156,7 @@ def test_exported_root_carries_its_verdicts_and_no_span_of_ours_is_made(make: Ca
         "toolcall_eval.verdicts.fail": 1,
         "toolcall_eval.verdicts.inconclusive": 0,
         "toolcall_eval.verdicts.pass": 0,
-        "toolcall_eval.score.least": 0.0,
+        "toolcall_eval.score.min": 0.0,
     }
     assert agent.processor.force_flush()
     assert len(agent.logs.get_finished_logs()) == 1
@@ -303,7 +303,7 @@ def test_thread_that_runs_an_event_loop_never_waits(make: Callable[..., Agent]) 
 
 
 def test_without_a_budget_the_judging_thread_passes_the_root_on(make: Callable[..., Agent]) -> None:
-    agent = make(root_budget="0s")
+    agent = make(root_export_timeout="0s")
     with expect_tool_calls(ONE_SEARCH):
         agent.tracer.start_span("root").end()
     (root,) = agent.following.wait_for(1)

@@ -53,9 +53,9 @@ def pipeline_health(truth: Truth) -> Panels:
 
     return {
         "Spans received": [told("spans_received")],
-        "Refused requests": [told("requests_refused")],
-        "Rejected and dropped spans": [together("spans_rejected", "spans_dropped", "spans_shed")],
-        "Partial traces": [ratio(grown("traces_decided", toolcall_eval_completeness="partial"), grown("traces_decided"))],
+        "Rejected requests": [told("requests_rejected")],
+        "Rejected and dropped spans": [together("spans_rejected", "spans_dropped", "spans_skipped")],
+        "Partial traces": [ratio(grown("traces_completed", toolcall_eval_completeness="partial"), grown("traces_completed"))],
         "Failed exports": [told("export_failures")],
         "Series that overflowed": [none_yet],
         "Received, by transport": [a_second(truth.risen("toolcall_eval_spans_received_total", TRANSPORT))],
@@ -63,13 +63,13 @@ def pipeline_health(truth: Truth) -> Panels:
             a_second(truth.risen(f"toolcall_eval_spans_{fate}_total"))
             for fate in ("relevant", "ignored", "duplicate", "conflict", "rejected")
         ],
-        "Refused, by reason, and held back": [grown("requests_refused", TRANSPORT, REASON), grown("requests_delayed", TRANSPORT)],
-        "Lost spans": [grown(f"spans_{fate}") for fate in ("dropped", "shed", "rejected")],
-        "Log records": [grown(f"log_records_{fate}") for fate in ("joined", "ignored", "dropped")],
+        "Rejected, by reason, and delayed": [grown("requests_rejected", TRANSPORT, REASON), grown("requests_delayed", TRANSPORT)],
+        "Lost spans": [grown(f"spans_{fate}") for fate in ("dropped", "skipped", "rejected")],
+        "Log records": [grown(f"log_records_{fate}") for fate in ("correlated", "ignored", "dropped")],
         "Rejected spans by reason": [above_zero(grown("spans_rejected", REASON))],
         "Open traces": [gauge("toolcall_eval.traces.active")],
-        "Completion triggers": [grown("traces_decided", "toolcall_eval_trigger")],
-        "Lag: from root to verdict": times("decision_delay", 0.5, 0.95),
+        "Completion triggers": [grown("traces_completed", "toolcall_eval_trigger")],
+        "Lag: from root to verdict": times("completion_delay", 0.5, 0.95),
         "Late spans": [grown("spans_late", TRANSPORT)],
         "Age of late spans": times("late_span_age", 0.5, 0.95),
         "Time to judge a trace": times("evaluation_duration", 0.5, 0.99),

@@ -97,15 +97,15 @@ def failures(truth: Truth) -> Panels:
         "Inconclusive verdicts": [zero_at_least(inconclusive, truth.grown(COUNT))],
         "Revised verdicts": [filled(truth.grown("toolcall_eval_revisions_total"))],
         "Traces without criteria": [filled(truth.grown("toolcall_eval_traces_unbound_total"))],
-        "Faults of ours": [filled(truth.grown("toolcall_eval_failures_total"))],
+        "Faults of ours": [filled(truth.grown("toolcall_eval_internal_errors_total"))],
         "By tool and kind of mismatch": [truth.grown(EXPECTATIONS, TOOL, RESULT, **missed)],
         "Tools that fail most often": [worst(above_zero(share(TOOL)), 10, lowest=False)],
         "Mismatches over time": [truth.grown(EXPECTATIONS, RESULT, **missed)],
         "Failing scores": [Quantile(fraction=fraction, buckets=failing) for fraction in (0.9, 0.5, 0.1)],
         "Worst criteria": [worst(passed(CRITERIA), 10, lowest=True)],
         "Failed verdicts by criteria": [truth.grown(COUNT, CRITERIA, **FAIL)],
-        "Inconclusive by reason": [above_zero(truth.grown("toolcall_eval_doubts_total", REASON))],
-        "Inconclusive over time": [truth.grown("toolcall_eval_doubts_total", REASON)],
+        "Inconclusive by reason": [above_zero(truth.grown("toolcall_eval_inconclusive_total", REASON))],
+        "Inconclusive over time": [truth.grown("toolcall_eval_inconclusive_total", REASON)],
         "Revisions": [truth.grown("toolcall_eval_revisions_total", "toolcall_eval_label_from", "toolcall_eval_label_to")],
         "Traces without criteria, by service": [
             worst(above_zero(truth.grown("toolcall_eval_traces_unbound_total", SERVICE)), 10, lowest=False)

@@ -101,8 +101,8 @@ class Truth:
     def _decided(self, run: Run) -> None:
         service = {"toolcall_eval_service_name": run.service}
         fate = {"toolcall_eval_trigger": run.trigger.value, "toolcall_eval_completeness": "partial" if run.doubts else "complete"}
-        self._add("toolcall_eval_traces_decided_total", fate, run.sidecar, run.at)
-        self._observe("toolcall_eval_decision_delay_seconds", DELAY_BOUNDS, {}, run, run.waited)
+        self._add("toolcall_eval_traces_completed_total", fate, run.sidecar, run.at)
+        self._observe("toolcall_eval_completion_delay_seconds", DELAY_BOUNDS, {}, run, run.waited)
         if not run.verdicts:
             self._add("toolcall_eval_traces_unbound_total", fate | service, run.sidecar, run.at)
             return
@@ -118,7 +118,7 @@ class Truth:
             self._add("toolcall_eval_evaluations_total", name | criteria | service | label | how, run.sidecar, run.at)
             for doubt in one.doubts:
                 reason = {"toolcall_eval_reason": doubt.value}
-                self._add("toolcall_eval_doubts_total", name | criteria | service | reason, run.sidecar, run.at)
+                self._add("toolcall_eval_inconclusive_total", name | criteria | service | reason, run.sidecar, run.at)
             if one.label is not Label.INCONCLUSIVE:
                 agent = {} if run.agent is None else {"gen_ai_agent_name": run.agent}
                 self._observe("gen_ai_evaluation_score", SCORE_BOUNDS, name | criteria | service | label | agent, run, one.score)

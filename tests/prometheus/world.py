@@ -194,9 +194,9 @@ def _sidecar(name: str, since: int = BEGIN) -> list[CounterPoint]:
         counted("spans.conflict", _GRPC),
         counted("spans.late", _GRPC, more=1),
         counted("spans.dropped", _GRPC),
-        counted("spans.shed", _GRPC),
+        counted("spans.skipped", _GRPC),
         counted("log_records.received", _HTTP, more=4),
-        counted("log_records.joined", more=3),
+        counted("log_records.correlated", more=3),
         counted("log_records.ignored", _HTTP, more=1),
         counted("traces.active", first=40),
         counted("traces.memory", first=3_000_000, more=10_000),
@@ -229,7 +229,7 @@ COUNTED = (
     # What went wrong in the last fourteen minutes, for the first time ever.
     CounterPoint(
         sidecar="a",
-        name="toolcall_eval.requests.refused",
+        name="toolcall_eval.requests.rejected",
         attributes=(("reason", "overloaded"), _GRPC),
         since=_LAST,
         first=1,

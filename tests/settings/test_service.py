@@ -121,7 +121,7 @@ completion:
   trace_timeout: 5h
   late_span_window: 0
   max_revisions: 0
-  unit: agent_invocation
+  scope: agent_invocation
   root: {name: run, attributes: {kind: agent, level: 1, ours: true}}
   shutdown_timeout: 500ms
 limits:
@@ -137,7 +137,7 @@ journal: {path: state/journal.db, sync: ack}
 export: {otlp: {endpoint: "http://collector:4318", protocol: http/protobuf}}
 status: {enabled: false, traces: 9, limit_mib: 10, path: state/status.db, max_age: 1h}
 emit: {metrics: false, events: false, spans: false}
-explain: {values: clip, redact: {keys: [iban], patterns: ['KD-[0-9]+'], defaults: false}}
+explain: {values: truncate, redact: {keys: [iban], patterns: ['KD-[0-9]+'], defaults: false}}
 log: {level: debug, format: json}
 """
 
@@ -184,7 +184,7 @@ def test_every_setting_of_the_file_arrives(tmp_path: Path) -> None:
         export=Export(enabled=True, endpoint="http://collector:4318", protocol=OtlpProtocol.HTTP),
         status=Status(enabled=False, traces=9, limit_bytes=10 * MIB, path=tmp_path / "state/status.db", max_age_ns=3600 * SECOND_NS),
         emit=Emit(metrics=False, events=False, spans=False),
-        show_values=ShownValues.CLIP,
+        show_values=ShownValues.TRUNCATE,
         redact=Redact(keys=("iban",), patterns=(compile_pattern("KD-[0-9]+"),), defaults=False),
         log=Log(level=LogLevel.DEBUG, format=LogFormat.JSON),
     )

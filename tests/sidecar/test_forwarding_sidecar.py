@@ -111,7 +111,7 @@ def test_a_full_queue_turns_senders_away_says_so_and_takes_them_again(free_port:
         assert (refused.code, "google.rpc.retryinfo-bin" in refused.trailers) == ("UNAVAILABLE", True)
         wait_for(lambda: get(sidecar.http, "/readyz") == (503, b"forward queue\n"), "what is not ready")
         assert get(sidecar.http, "/livez")[0] == 200
-        wait_for(lambda: counted(sidecar, "requests_refused_total", reason="forward_queue_full") == 1, "the count of what was refused")
+        wait_for(lambda: counted(sidecar, "requests_rejected_total", reason="forward_queue_full") == 1, "the count of what was refused")
         with http_downstream(behaviour, port):
             sidecar.until_ready()
             assert post(sidecar.http, body, content_type=PROTOBUF)[0] == 200
@@ -140,12 +140,12 @@ def test_forwarding_goes_on_while_judging_is_behind_and_no_verdict_is_false() ->
             parts = {name: counted(sidecar, f"spans_{name}_total", transport="http/json") for name in WHERE_TO}
             sidecar.terminate()
     assert set(behaviour.bodies) == {request}
-    assert parts["shed"] == 2 * 399
+    assert parts["skipped"] == 2 * 399
     assert received == sum(parts.values()) == 3 * 399
     assert {(record["label"], record["completeness"]) for record in found} == {("inconclusive", "partial")}
 
 
-WHERE_TO = ("relevant", "ignored", "duplicate", "conflict", "rejected", "shed")
+WHERE_TO = ("relevant", "ignored", "duplicate", "conflict", "rejected", "skipped")
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ def test_the_sdks_exporter_delivers_with_certificate_and_token_and_not_without(k
         page = Client(trusts=files.ca, shows=known, headers=bearer(TOKEN)).ask(port_of(sidecar.http), "GET", "/metrics").body.decode()
         assert sidecar.terminate() == 0
     transport = "grpc" if kind == "grpc" else "http/protobuf"
-    (refused,) = [line for line in page.splitlines() if line.startswith("toolcall_eval_requests_refused_total{")]
+    (refused,) = [line for line in page.splitlines() if line.startswith("toolcall_eval_requests_rejected_total{")]
     assert '"unauthenticated"' in refused
     assert f'"{transport}"' in refused
     assert float(refused.rpartition(" ")[2]) == 2
@@ -275,7 +275,7 @@ def test_failed_handshakes_are_counted_and_write_one_line_of_json(files: Files) 
 
         def counted() -> list[str]:
             page = with_token.ask(port_of(sidecar.http), "GET", "/metrics").body.decode()
-            return [line for line in page.splitlines() if line.startswith("toolcall_eval_requests_refused_total{")]
+            return [line for line in page.splitlines() if line.startswith("toolcall_eval_requests_rejected_total{")]
 
         wait_for(lambda: [line.rpartition(" ")[2] for line in counted()] == ["2.0"], "the count of both")
         assert 'reason="tls"' in counted()[0]

@@ -296,7 +296,7 @@ def test_bad_requests_are_refused_and_the_next_trace_is_judged() -> None:
         page = metric_sums(sidecar.http)
         _, text = get(sidecar.http, "/metrics")
     assert sorted(labels) == ["pass"] * 4 + ["unbound"]
-    assert page["toolcall_eval_requests_refused_total"] == 3
+    assert page["toolcall_eval_requests_rejected_total"] == 3
     assert page["toolcall_eval_spans_rejected_total"] == 1
     rejected = next(line for line in text.decode().splitlines() if line.startswith("toolcall_eval_spans_rejected_total{"))
     assert 'toolcall_eval_reason="span_id"' in rejected

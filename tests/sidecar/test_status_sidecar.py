@@ -67,7 +67,7 @@ def test_every_page_shows_what_came_and_no_recorded_value(criteria: Path) -> Non
 
 
 def test_values_are_shown_once_the_operator_says_so(criteria: Path) -> None:
-    with running_sidecar("--criteria", str(criteria), environ={"OTEL_TOOLCALL_EVAL_EXPLAIN_VALUES": "clip"}) as sidecar:
+    with running_sidecar("--criteria", str(criteria), environ={"OTEL_TOOLCALL_EVAL_EXPLAIN_VALUES": "truncate"}) as sidecar:
         feed(sidecar)
         assert SECRET in page(sidecar, f"/traces/{trace_id_of(BAD)}")
 

@@ -21,7 +21,7 @@ _PASSED: Final = select(f"{metrics.SCORE}_count", CHOSEN, f'{metrics.LABEL}="pas
 _FAILED: Final = select(f"{metrics.SCORE}_count", CHOSEN, _FAIL)
 _EXPECTED: Final = select(metrics.metric(names.EXPECTATIONS), OF_EVALUATOR)
 _MISSED: Final = select(metrics.metric(names.EXPECTATIONS), OF_EVALUATOR, f'{metrics.RESULT}!="matched"')
-_DOUBTS: Final = select(metrics.metric(names.DOUBTS), OF_SERVICE, OF_CRITERIA, OF_EVALUATOR)
+_DOUBTS: Final = select(metrics.metric(names.INCONCLUSIVE), OF_SERVICE, OF_CRITERIA, OF_EVALUATOR)
 _INCONCLUSIVE: Final = select(metrics.metric(names.EVALUATIONS), OF_SERVICE, OF_CRITERIA, OF_EVALUATOR, f'{metrics.LABEL}="inconclusive"')
 _UNBOUND: Final = select(metrics.metric(names.TRACES_UNBOUND), OF_SERVICE)
 _REVISIONS: Final = select(metrics.metric(names.REVISIONS), OF_EVALUATOR)
@@ -79,7 +79,7 @@ def _summary() -> list[Panel]:
             "Traces that could not be judged and reports that could not be sent, because of a fault in the sidecar. If there are any, "
             "its log has them: please report them.",
             unit="short",
-            expr=f"{total(metrics.metric(names.FAILURES))} or vector(0)",
+            expr=f"{total(metrics.metric(names.INTERNAL_ERRORS))} or vector(0)",
             steps=BAD_ABOVE_0,
             decimals=0,
         ),

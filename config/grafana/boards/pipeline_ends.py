@@ -65,7 +65,7 @@ def room() -> list[Panel]:
 def out() -> list[Panel]:
     """Return what left, what did not, and what went wrong within."""
     faults = (
-        (names.FAILURES, "not judged or not emitted"),
+        (names.INTERNAL_ERRORS, "not judged or not emitted"),
         (names.JOURNAL_FAILURES, "journal not written"),
         (names.JOURNAL_DAMAGED, "journal rows lost"),
         (names.JOURNAL_DISCARDED, "journal files moved aside"),

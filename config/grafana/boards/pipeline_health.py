@@ -29,7 +29,7 @@ def _zero(expression: str) -> str:
 
 
 def _summary() -> list[Panel]:
-    arriving = "If it is zero while agents run, their exporters do not reach the sidecar: check their endpoint, then refused requests."
+    arriving = "If it is zero while agents run, their exporters do not reach the sidecar: check their endpoint, then rejected requests."
     return [
         number(
             "Spans received",
@@ -38,21 +38,21 @@ def _summary() -> list[Panel]:
             expr=_zero(total(sidecars(metric(names.SPANS_RECEIVED)))),
         ),
         number(
-            "Refused requests",
-            "Requests refused whole in the period shown. If there are any, the reasons below say why; senders come again after overload, "
+            "Rejected requests",
+            "Requests rejected whole in the period shown. If there are any, the reasons below say why; senders come again after overload, "
             "and not after a missing token or a body that is no OTLP.",
             unit="short",
-            expr=_zero(total(sidecars(metric(names.REQUESTS_REFUSED)))),
+            expr=_zero(total(sidecars(metric(names.REQUESTS_REJECTED)))),
             steps=BAD_ABOVE_0,
             decimals=0,
         ),
         number(
             "Rejected and dropped spans",
-            "Spans that could not be used (rejected) or were not kept, to stay within bounds (dropped, shed). If there are any, verdicts "
-            "may lack evidence: reasons and bounds are below.",
+            "Spans that could not be used (rejected) or were not kept, to stay within bounds (dropped, skipped). If there are any, "
+            "verdicts may lack evidence: reasons and bounds are below.",
             unit="short",
             expr=" + ".join(
-                f"({_zero(total(sidecars(metric(one))))})" for one in (names.SPANS_REJECTED, names.SPANS_DROPPED, names.SPANS_SHED)
+                f"({_zero(total(sidecars(metric(one))))})" for one in (names.SPANS_REJECTED, names.SPANS_DROPPED, names.SPANS_SKIPPED)
             ),
             steps=BAD_ABOVE_0,
             decimals=0,
@@ -62,7 +62,9 @@ def _summary() -> list[Panel]:
             "Share of decided traces from which something was missing. If it grows, roots or children come late or not at all: see "
             "completion triggers and late spans.",
             unit="percentunit",
-            expr=share(sidecars(metric(names.TRACES_DECIDED), f'{metrics.COMPLETENESS}="partial"'), sidecars(metric(names.TRACES_DECIDED))),
+            expr=share(
+                sidecars(metric(names.TRACES_COMPLETED), f'{metrics.COMPLETENESS}="partial"'), sidecars(metric(names.TRACES_COMPLETED))
+            ),
             steps=BAD_FROM_10,
             nothing="no traces",
             decimals=1,
@@ -96,7 +98,7 @@ def _intake() -> list[Panel]:
         (names.SPANS_CONFLICT, "conflict"),
         (names.SPANS_REJECTED, "rejected"),
     )
-    lost = ((names.SPANS_DROPPED, "dropped"), (names.SPANS_SHED, "shed"), (names.SPANS_REJECTED, "rejected"))
+    lost = ((names.SPANS_DROPPED, "dropped"), (names.SPANS_SKIPPED, "skipped"), (names.SPANS_REJECTED, "rejected"))
     return [
         graph(
             "Received, by transport",
@@ -114,19 +116,19 @@ def _intake() -> list[Panel]:
             stacked=True,
         ),
         graph(
-            "Refused, by reason, and held back",
-            "Requests refused in the minutes before each point, by transport and reason, and those whose answer was held back because "
-            "more came than could be judged. If that lasts, or the reason is overloaded, give the sidecar more CPU or split the load by "
-            "trace ID; if too_large, lower the sender's batch; if unauthenticated, look at its token.",
+            "Rejected, by reason, and delayed",
+            "Requests rejected in the minutes before each point, by transport and reason, and those whose response was delayed because "
+            "more arrived than could be evaluated. If that lasts, or the reason is overloaded, give the sidecar more CPU or split the load "
+            "by trace ID; if too_large, lower the sender's batch; if unauthenticated, look at its token.",
             unit="short",
             queries=[
                 Query(
-                    expr=total(sidecars(metric(names.REQUESTS_REFUSED)), STEP, metrics.TRANSPORT, metrics.REASON),
+                    expr=total(sidecars(metric(names.REQUESTS_REJECTED)), STEP, metrics.TRANSPORT, metrics.REASON),
                     legend=f"{{{{{metrics.TRANSPORT}}}}} {{{{{metrics.REASON}}}}}",
                 ),
                 Query(
                     expr=total(sidecars(metric(names.REQUESTS_DELAYED)), STEP, metrics.TRANSPORT),
-                    legend=f"{{{{{metrics.TRANSPORT}}}}} held back",
+                    legend=f"{{{{{metrics.TRANSPORT}}}}} delayed",
                 ),
             ],
             stacked=True,
@@ -134,20 +136,20 @@ def _intake() -> list[Panel]:
         graph(
             "Lost spans",
             "Spans in the minutes before each point that were rejected (the sender is faulty), dropped (a trace reached its bounds) or "
-            "shed (judging was behind). If dropped grows, raise limits; if shed grows, give the sidecar more CPU.",
+            "skipped (evaluation was behind). If dropped grows, raise limits; if skipped grows, give the sidecar more CPU.",
             unit="short",
             queries=[Query(expr=total(sidecars(metric(one)), STEP), legend=word) for one, word in lost],
             stacked=True,
         ),
         graph(
             "Log records",
-            "Log records in the minutes before each point: joined to spans, ignored, dropped. If contents come by log records and none "
-            "are joined, spans and records have different trace IDs, or come too late.",
+            "Log records in the minutes before each point: correlated with spans, ignored, dropped. If contents come by log records and "
+            "none are correlated, spans and records have different trace IDs, or come too late.",
             unit="short",
             queries=[
                 Query(expr=total(sidecars(metric(one)), STEP), legend=word)
                 for one, word in (
-                    (names.LOG_RECORDS_JOINED, "joined"),
+                    (names.LOG_RECORDS_CORRELATED, "correlated"),
                     (names.LOG_RECORDS_IGNORED, "ignored"),
                     (names.LOG_RECORDS_DROPPED, "dropped"),
                 )
@@ -181,7 +183,9 @@ def _judging() -> list[Panel]:
             "Traces decided in the minutes before each point, by what made them due. If idle_timeout or trace_timeout prevail, roots are "
             "lost or sampled away; if eviction or memory appear, raise limits.limit_mib or limits.num_traces.",
             unit="short",
-            queries=[Query(expr=total(sidecars(metric(names.TRACES_DECIDED)), STEP, metrics.TRIGGER), legend=f"{{{{{metrics.TRIGGER}}}}}")],
+            queries=[
+                Query(expr=total(sidecars(metric(names.TRACES_COMPLETED)), STEP, metrics.TRIGGER), legend=f"{{{{{metrics.TRIGGER}}}}}")
+            ],
             stacked=True,
         ),
         graph(
@@ -190,8 +194,8 @@ def _judging() -> list[Panel]:
             "completion.decision_wait_after_root_received, spans trickle in or the sidecar is behind.",
             unit="s",
             queries=[
-                Query(expr=quantile(0.5, metric(names.DECISION_DELAY), matchers=OF_INSTANCE), legend="half"),
-                Query(expr=quantile(0.95, metric(names.DECISION_DELAY), matchers=OF_INSTANCE), legend="nineteen of twenty"),
+                Query(expr=quantile(0.5, metric(names.COMPLETION_DELAY), matchers=OF_INSTANCE), legend="half"),
+                Query(expr=quantile(0.95, metric(names.COMPLETION_DELAY), matchers=OF_INSTANCE), legend="nineteen of twenty"),
             ],
         ),
         graph(

@@ -38,8 +38,8 @@ class LogCorrelator:
     """Log records on their way to spans. Owned by one thread, but for ``counts``.
 
     Attributes:
-        counts: ``received`` and ``ignored`` by transport, ``joined``, and ``dropped`` by reason; never changed but replaced, so that
-            any thread reads those of one moment. received = ignored + joined + dropped + those that still wait.
+        counts: ``received`` and ``ignored`` by transport, ``correlated``, and ``dropped`` by reason; never changed but replaced, so that
+            any thread reads those of one moment. received = ignored + correlated + dropped + those that still wait.
     """
 
     def __init__(self, joiner: LogRecordReader | None = None, limits: LogLimits | None = None) -> None:
@@ -48,7 +48,7 @@ class LogCorrelator:
         self._store = LogStore(limits)
         self._now_ns = 0
         self._taken: dict[LogCount, int] = {}
-        self.counts: Mapping[LogCount, int] = {("joined", ()): 0}
+        self.counts: Mapping[LogCount, int] = {("correlated", ()): 0}
 
     @property
     def size_bytes(self) -> int:
@@ -117,6 +117,6 @@ class LogCorrelator:
         self._count()
 
     def _count(self) -> None:
-        counts = {**self._taken, ("joined", ()): self._store.joined}
+        counts = {**self._taken, ("correlated", ()): self._store.joined}
         counts.update({("dropped", (("reason", reason.value),)): number for reason, number in self._store.dropped.items()})
         self.counts = counts

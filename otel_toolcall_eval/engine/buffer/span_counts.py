@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 CountKey: TypeAlias = "tuple[str, tuple[tuple[str, str], ...]]"
 
-COUNTED = ("relevant", "ignored", "duplicate", "conflict", "shed", "late", "dropped")
+COUNTED = ("relevant", "ignored", "duplicate", "conflict", "skipped", "late", "dropped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanCounts:
     """Counts of spans since the start, never changed but replaced, so that any thread reads those of one moment.
 
-    ``received = relevant + ignored + duplicate + conflict + rejected + shed`` holds at every moment, for each transport.
+    ``received = relevant + ignored + duplicate + conflict + rejected + skipped`` holds at every moment, for each transport.
 
     Attributes:
         by: what became of spans, and the attributes of the count, to their number. Attributes are the transport that they came

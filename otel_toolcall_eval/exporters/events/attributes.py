@@ -25,7 +25,7 @@ EventAttributes: TypeAlias = Mapping[str, AttributeValue]
 MAX_NAME_CHARS: Final = 255
 """Length of a name (of an agent, a tool, criteria) in telemetry; many backends cut or refuse longer ones."""
 
-CLIP_BYTES: Final = 1024
+TRUNCATED_BYTES: Final = 1024
 FULL_BYTES: Final = 16 * 1024
 _CUT: Final = "..."
 
@@ -40,7 +40,7 @@ class ExplainValues(StrEnum):
     """Whether explanations may show recorded arguments and outputs. Setting ``explain.values``."""
 
     OFF = "off"  # names, paths and reasons only, at most 1 KiB
-    CLIP = "clip"  # the whole justification as JSON, cut at 1 KiB
+    TRUNCATE = "truncate"  # the whole justification as JSON, cut at 1 KiB
     FULL = "full"  # the same, cut at 16 KiB
 
 
@@ -89,11 +89,13 @@ def explanation(verdict: Verdict, *, explain: ExplanationPolicy = EXPLAIN) -> st
         others their events.
     """
     if verdict.failure is not None:  # its message may hold users' data
-        return _clip(f"the evaluator failed with {verdict.failure.error_type}; this is a fault of {names.SERVICE_NAME}", CLIP_BYTES)
+        return _truncated(
+            f"the evaluator failed with {verdict.failure.error_type}; this is a fault of {names.SERVICE_NAME}", TRUNCATED_BYTES
+        )
     if verdict.score is None:
         return ""
     shows_values = explain.values is not ExplainValues.OFF
-    limit = FULL_BYTES if explain.values is ExplainValues.FULL else CLIP_BYTES
+    limit = FULL_BYTES if explain.values is ExplainValues.FULL else TRUNCATED_BYTES
     justification = verdict.score.justification
     try:
         if shows_values:
@@ -104,7 +106,7 @@ def explanation(verdict: Verdict, *, explain: ExplanationPolicy = EXPLAIN) -> st
         return f"the explanation failed with {type(error).__qualname__}; this is a fault of {names.SERVICE_NAME}"
     if not shows_values and verdict.label is Label.INCONCLUSIVE:
         text = f"inconclusive ({', '.join(verdict.doubts)}): {text}"
-    return _clip(text, limit)
+    return _truncated(text, limit)
 
 
 def event_attributes(report: TraceReport, verdict: Verdict, *, explain: ExplanationPolicy = EXPLAIN) -> EventAttributes:
@@ -179,13 +181,13 @@ class VerdictTally:
     """How the verdicts of a report fell.
 
     Attributes:
-        least_score: of those that have one; None if none has.
+        min_score: of those that have one; None if none has.
     """
 
     failed: int
     inconclusive: int
     passed: int
-    least_score: float | None
+    min_score: float | None
 
 
 def tally(verdicts: Sequence[Verdict]) -> VerdictTally:
@@ -202,7 +204,7 @@ def tally(verdicts: Sequence[Verdict]) -> VerdictTally:
         score = verdict.emitted_score
         if score is not None and (least is None or score < least):
             least = score
-    return VerdictTally(failed=failed, inconclusive=inconclusive, passed=passed, least_score=None if least is None else float(least))
+    return VerdictTally(failed=failed, inconclusive=inconclusive, passed=passed, min_score=None if least is None else float(least))
 
 
 def span_attributes(report: TraceReport) -> EventAttributes:
@@ -219,8 +221,8 @@ def span_attributes(report: TraceReport) -> EventAttributes:
         names.TRIGGER.name: report.trigger.value,
         names.COMPLETENESS.name: report.completeness.value,
     }
-    if labels.least_score is not None:
-        attributes[names.LEAST_SCORE.name] = labels.least_score
+    if labels.min_score is not None:
+        attributes[names.MIN_SCORE.name] = labels.min_score
     if report.doubts:
         attributes[names.COMPLETENESS_REASONS.name] = tuple(doubt.value for doubt in report.doubts)
     if report.agent is not None:
@@ -234,7 +236,7 @@ def span_key(report: TraceReport) -> tuple[object, ...]:
     """Return all that the attributes of a report's span are made of, its conversation aside: where it is equal, they are."""
     labels = tally(report.verdicts)
     agent = None if report.agent is None else clean_name(report.agent)
-    about = labels.failed, labels.inconclusive, labels.passed, labels.least_score, agent
+    about = labels.failed, labels.inconclusive, labels.passed, labels.min_score, agent
     return *about, report.revision, report.trigger, report.completeness, report.doubts
 
 
@@ -252,7 +254,7 @@ def _encodable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _clip(text: str, limit: int) -> str:
+def _truncated(text: str, limit: int) -> str:
     """Cut text to ``limit`` bytes of UTF-8, at a character, with a sign that it was cut."""
     if len(text) <= limit and text.isascii():  # as most are
         return text

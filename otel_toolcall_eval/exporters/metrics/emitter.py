@@ -72,7 +72,7 @@ class MetricsEmitter:
         self._is_remote = evaluated_span_is_remote
         self._cells: dict[tuple[str | None, ...], DataPoint] = {}
         self._vocabularies: dict[tuple[str, bool], BoundedNames] = {}
-        self._services = EvaluatedServices(self._vocabulary(names.SCORE, names.JUDGED_SERVICE))
+        self._services = EvaluatedServices(self._vocabulary(names.SCORE, names.EVALUATED_SERVICE))
         self._labels: OrderedDict[bytes, Labels] = OrderedDict()
         self._last_labels: Labels = ()
         self._flusher = Flusher([flush] if flush else [])
@@ -121,12 +121,12 @@ class MetricsEmitter:
     def _trace(self, report: TraceReport, service: str | None, found: list[tuple[DataPoint, float]]) -> None:
         """Find what the first report on a trace records, whatever its verdicts are."""
         fate = report.trigger, report.completeness
-        found.append((self._cell(names.TRACES_DECIDED, *fate), 1.0))
+        found.append((self._cell(names.TRACES_COMPLETED, *fate), 1.0))
         if report.trigger in _EVICTIONS:
             found.append((self._cell(names.TRACES_EVICTED, *fate), 1))
         if report.unbound:
             found.append((self._cell(names.TRACES_UNBOUND, *fate, service), 1))
-        found.append((self._cell(names.DECISION_DELAY), report.decided_after_ns / 1e9))
+        found.append((self._cell(names.COMPLETION_DELAY), report.decided_after_ns / 1e9))
         if not report.unbound:
             found.append((self._cell(names.EVALUATION_DURATION), report.evaluation_seconds))
 
@@ -136,7 +136,7 @@ class MetricsEmitter:
         found.append((self._cell(names.EVALUATIONS, name, label, criteria, report.trigger, verdict.completeness, service), 1))
         if label is Label.INCONCLUSIVE:
             reasons = verdict.doubts if verdict.failure is None else (_EVALUATOR_FAILED,)
-            found.extend((self._cell(names.DOUBTS, name, criteria, reason, service), 1) for reason in reasons or (_UNKNOWN,))
+            found.extend((self._cell(names.INCONCLUSIVE, name, criteria, reason, service), 1) for reason in reasons or (_UNKNOWN,))
         score = verdict.emitted_score
         if verdict.score is None or score is None:
             return  # inconclusive: neither its score nor what it says of single expectations can be relied on

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.events.attributes import clean_name
-from otel_toolcall_eval.exporters.metrics.operation_names import JUDGED_SERVICE_VERSION, SERVICE_INFO
+from otel_toolcall_eval.exporters.metrics.operation_names import EVALUATED_SERVICE_VERSION, SERVICE_INFO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     CountKey = tuple[str, tuple[tuple[str, str], ...]]
 
-_NAME_WORD = names.JUDGED_SERVICE.name.removeprefix(names.OUR_PREFIX)
-_VERSION_WORD = JUDGED_SERVICE_VERSION.name.removeprefix(names.OUR_PREFIX)
+_NAME_WORD = names.EVALUATED_SERVICE.name.removeprefix(names.OUR_PREFIX)
+_VERSION_WORD = EVALUATED_SERVICE_VERSION.name.removeprefix(names.OUR_PREFIX)
 
 
 def service_of(report: TraceReport) -> str | None:
@@ -75,7 +75,7 @@ class EvaluatedServices:
         """Return the version, or ``_OTHER`` once there are too many: one that is new with every trace is a mistake."""
         pair = name, clean_name(version)
         if pair not in self._versions:
-            if len(self._versions) >= (JUDGED_SERVICE_VERSION.limit or 0):
+            if len(self._versions) >= (EVALUATED_SERVICE_VERSION.limit or 0):
                 return names.OTHER
             self._versions.add(pair)
         return pair[1]

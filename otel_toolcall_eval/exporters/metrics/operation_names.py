@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from otel_toolcall_eval.exporters.metrics.instrument import Attribute, Instrument, InstrumentKind, NameOrigin
-from otel_toolcall_eval.exporters.names import CRITERIA, JUDGED_SERVICE, RESULT, SIGNAL
+from otel_toolcall_eval.exporters.names import CRITERIA, EVALUATED_SERVICE, RESULT, SIGNAL
 
-JUDGED_SERVICE_VERSION: Final = Attribute(name="toolcall_eval.service.version", limit=1000)  # of all services together
+EVALUATED_SERVICE_VERSION: Final = Attribute(name="toolcall_eval.service.version", limit=1000)  # of all services together
 CRITERIA_VERSION: Final = Attribute(name="toolcall_eval.criteria.version")  # made by us
 
 SERVICE_INFO: Final = Instrument(
@@ -15,7 +15,7 @@ SERVICE_INFO: Final = Instrument(
     kind=InstrumentKind.OBSERVABLE_GAUGE,
     unit="{service}",
     description="1 for each service whose traces are judged, with the version that was seen last.",
-    attributes=(JUDGED_SERVICE, JUDGED_SERVICE_VERSION),
+    attributes=(EVALUATED_SERVICE, EVALUATED_SERVICE_VERSION),
 )
 CRITERIA_INFO: Final = Instrument(
     name="toolcall_eval.criteria.info",

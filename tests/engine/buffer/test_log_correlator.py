@@ -50,18 +50,18 @@ def test_records_come_with_the_spans_of_their_trace_and_are_counted() -> None:
     desk.add([record(), record(traced=False)], received=5, transport="grpc", now_ns=0)
     assert desk.size_bytes == 20
     assert len(desk.spans_of(trace())) == len(desk.spans_of(trace())) == 3
-    assert counts(desk) == {"received grpc": 5, "ignored grpc": 3, "joined": 2}
+    assert counts(desk) == {"received grpc": 5, "ignored grpc": 3, "correlated": 2}
     desk.decide(trace(), unbound=False)
     desk.expire(now_ns=10**12)
     assert desk.spans_of(trace()) == (ROOT,)
-    assert counts(desk) == {"received grpc": 5, "ignored grpc": 3, "joined": 2, "dropped unmatched": 0}
+    assert counts(desk) == {"received grpc": 5, "ignored grpc": 3, "correlated": 2, "dropped unmatched": 0}
 
 
 def test_without_a_joiner_every_record_is_ignored() -> None:
     desk = LogCorrelator()
     desk.add([record()], received=1, transport="grpc", now_ns=0)
     assert desk.spans_of(trace()) == (ROOT,)
-    assert counts(desk) == {"received grpc": 1, "ignored grpc": 1, "joined": 0}
+    assert counts(desk) == {"received grpc": 1, "ignored grpc": 1, "correlated": 0}
 
 
 def test_records_of_what_nothing_judges_are_dropped() -> None:

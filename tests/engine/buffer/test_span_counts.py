@@ -5,13 +5,13 @@ from __future__ import annotations
 from otel_toolcall_eval.engine.buffer.limits import AddResult
 from otel_toolcall_eval.engine.buffer.span_counts import SpanCounts
 
-WHERE_TO = ("relevant", "ignored", "duplicate", "conflict", "shed", "rejected")
+WHERE_TO = ("relevant", "ignored", "duplicate", "conflict", "skipped", "rejected")
 
 
 def test_counts_are_replaced_never_changed_and_add_up_for_each_transport() -> None:
     none = SpanCounts()
     one = none.plus("grpc", AddResult(received=4, relevant=1, ignored=1, duplicate=1, conflict=1, late=1), rejected={"trace_id": 2})
-    one = one.plus("grpc", AddResult(received=2, shed=2), rejected={})
+    one = one.plus("grpc", AddResult(received=2, skipped=2), rejected={})
     two = one.plus("http", AddResult(received=1, ignored=1), rejected={"trace_id": 1, "end": 3})
     assert (none.total("received"), one.total("received"), two.total("received")) == (0, 8, 13)
     for counts in (one, two):

@@ -84,7 +84,7 @@ def test_no_recorded_value_is_kept() -> None:
 
 def test_values_are_shown_where_explanations_may_show_them() -> None:
     def explain(found: Any) -> str:  # noqa: ANN401 - a verdict
-        return explanation(found, explain=ExplanationPolicy(values=ExplainValues.CLIP))
+        return explanation(found, explain=ExplanationPolicy(values=ExplainValues.TRUNCATE))
 
     row = condense(report(verdict()), evaluated_unix_ns=NOW_NS, tell=ReportDetail(explain=explain))
     assert CANARY in row.verdicts[0].explanation
