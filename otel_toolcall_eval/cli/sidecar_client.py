@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from otel_toolcall_eval.model.errors import SettingsError
-from otel_toolcall_eval.settings.reloading_file import content_of
+from otel_toolcall_eval.settings.reloading_file import content_of, tokens_in
 from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
-from otel_toolcall_eval.settings.token_file import tokens_in
 
 if TYPE_CHECKING:
     import argparse

@@ -11,8 +11,7 @@ import hmac
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import IntakeError, Problem
-from otel_toolcall_eval.settings.reloading_file import ReloadingValue, readable_by_others
-from otel_toolcall_eval.settings.token_file import tokens_in
+from otel_toolcall_eval.settings.reloading_file import ReloadingValue, readable_by_others, tokens_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,7 @@ from otel_toolcall_eval.model.errors import CriteriaError, Problem
 from otel_toolcall_eval.settings.config_model import check, member, place_of
 from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorType, referred
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, quoted, use_one_of
-from otel_toolcall_eval.settings.document import plain_values
+from otel_toolcall_eval.settings.plain_values import plain_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 1 << 20
+MAX_TOKENS = 100
+MAX_TOKEN_CHARACTERS = 4096
 _READABLE_BY_OTHERS = stat.S_IROTH
 
 _Value = TypeVar("_Value")
@@ -118,3 +120,28 @@ def content_of(setting: str, path: Path) -> bytes:
 def _hashes(contents: Sequence[bytes]) -> list[bytes]:
     """Return what stands for the contents; keys and tokens are not kept for comparison."""
     return [hashlib.sha256(content).digest() for content in contents]
+
+
+def tokens_in(content: bytes, *, where: str) -> list[bytes]:
+    """Return the bearer tokens in a file's content, one a line; lines that begin with # are comments.
+
+    A receiver accepts each of them, a sender shows the first: one file serves both ends while a token is replaced.
+
+    Raises:
+        SettingsError: there is none, there are too many, or a line is none. The message does not repeat the line.
+    """
+    found: list[bytes] = []
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), start=1):
+        token = line.strip()
+        if not token or token.startswith(b"#"):
+            continue
+        if len(token) > MAX_TOKEN_CHARACTERS or not all(0x21 <= character <= 0x7E for character in token):  # noqa: PLR2004 - visible ASCII
+            what = f"line {number} is not a token"
+            fix = f"write one token a line: up to {MAX_TOKEN_CHARACTERS} visible ASCII characters, without blanks"
+            raise SettingsError(where=where, what=what, fix=fix)
+        found.append(token)
+    if not found:
+        raise SettingsError(where=where, what="the file holds no token", fix="write one into it, made with `openssl rand -hex 32`")
+    if len(found) > MAX_TOKENS:
+        raise SettingsError(where=where, what=f"the file holds more than {MAX_TOKENS} tokens", fix="remove those that nobody uses")
+    return found

@@ -16,7 +16,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
 
 from otel_toolcall_eval.model.payload.integers import read_integer
 from otel_toolcall_eval.settings.diagnostics import SourceLocation, quoted
-from otel_toolcall_eval.settings.document import MAX_DEPTH, MAX_VALUES
+from otel_toolcall_eval.settings.plain_values import MAX_DEPTH, MAX_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ class _StopError(Exception):
 def parse_yaml(text: str, place: SourceLocation, diagnostics: Diagnostics) -> tuple[object, Mapping[_Path, int]]:
     """Return the value of the one document in ``text``, and the line, from 1, of each path in it.
 
-    A document without content is None. AnyValue is wrong goes to ``diagnostics``; the value is then not to
+    A document without content is None. What is wrong goes to ``diagnostics``; the value is then not to
     be used. Cost: about 7 microseconds for each byte; thousands of brackets without an end cost up to 6 s, once, whatever their number,
     since the library looks 1,024 characters ahead through all of them.
     """

@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.receivers.http.pages import Page, health_page
 from otel_toolcall_eval.receivers.tokens import Tokens, UnauthenticatedError
-from otel_toolcall_eval.settings.token_file import MAX_TOKENS
+from otel_toolcall_eval.settings.reloading_file import MAX_TOKENS
 from tests.otlp.otlp_requests import numbered, request_of
 from tests.patience import PATIENCE_SECONDS
 from tests.receivers.certificates import Client, Files, bearer, write_secret

@@ -4,9 +4,9 @@ from types import MappingProxyType
 
 import pytest
 
-from otel_toolcall_eval.settings import document
+from otel_toolcall_eval.settings import plain_values as plain_values_module
 from otel_toolcall_eval.settings.diagnostics import Diagnostics
-from otel_toolcall_eval.settings.document import plain_values
+from otel_toolcall_eval.settings.plain_values import plain_values
 from tests.settings.loading import said, top
 
 
@@ -66,7 +66,7 @@ def test_a_value_that_holds_itself_ends_in_a_complaint() -> None:
 
 
 def test_values_that_unfold_without_end_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document, "MAX_VALUES", 1000)
+    monkeypatch.setattr(plain_values_module, "MAX_VALUES", 1000)
     value: object = "x"
     for _ in range(40):
         value = [value, value]

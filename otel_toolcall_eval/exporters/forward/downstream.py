@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.settings.endpoint import without_credentials
-from otel_toolcall_eval.settings.reloading_file import ReloadingValue, readable_by_others
-from otel_toolcall_eval.settings.token_file import tokens_in
+from otel_toolcall_eval.settings.reloading_file import ReloadingValue, readable_by_others, tokens_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
