@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.output import console, counted, json_ready, remark, text
 from otel_toolcall_eval.cli.recorded import criteria_sources, load, read_pipeline
-from otel_toolcall_eval.exporters.events.attributes import ExplainValues
-from otel_toolcall_eval.exporters.explain import explain_of
+from otel_toolcall_eval.exporters.events.attributes import ExplainValues, explain_of
 from otel_toolcall_eval.model.criteria import SelectorScope
 from otel_toolcall_eval.model.errors import CriteriaError, Problem
 from otel_toolcall_eval.model.score import Label

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.exporters.explain import build_console
+from otel_toolcall_eval.exporters.console import build_console
 from otel_toolcall_eval.model.errors import Problem, SettingsError
 from otel_toolcall_eval.settings.build_pipeline import own_version, with_criteria
 from otel_toolcall_eval.settings.endpoint import without_credentials

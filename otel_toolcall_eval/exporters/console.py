@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.exporters.events.attributes import EXPLAIN, ExplanationPolicy, clean_name, explanation
+from otel_toolcall_eval.exporters.events.attributes import EXPLAIN, ExplanationPolicy, clean_name, explain_of, explanation
 from otel_toolcall_eval.model.score import Label
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_toolcall_eval.model.score import TraceReport, Verdict
+    from otel_toolcall_eval.settings.service import Settings
 
 
 class ConsoleEmitter:
@@ -75,3 +77,15 @@ class ConsoleEmitter:
         score = "   -" if verdict.emitted_score is None else f"{verdict.emitted_score:4.2f}"
         why = "" if verdict.label is Label.PASS else f"  {explanation(verdict, explain=self._explain)}"
         return f"{trace_id}  {verdict.label.value:<12}  {score}  {clean_name(verdict.criteria)} / {clean_name(verdict.evaluator)}{why}\n"
+
+
+def build_console(form: str, settings: Settings) -> ConsoleEmitter | None:
+    """Return an emitter that writes to standard output as ``text`` or ``json``; None for ``off``."""
+    if form == "off":
+        return None
+    return ConsoleEmitter(_write_line, as_json=form == "json", explain=explain_of(settings))
+
+
+def _write_line(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()

@@ -1,13 +1,68 @@
-"""Every name that leaves us: metrics, events, spans and attributes, each with unit, bounds and origin. Source: DESIGN, section 5.
+"""Every name that leaves us: metrics, events, spans and attributes, each with unit, bounds and origin.
 
 These names are a promise: renaming one breaks dashboards, so it is a breaking change.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
-from otel_toolcall_eval.exporters.metrics.instrument import Attribute, Instrument, InstrumentKind, NameOrigin
+
+class NameOrigin(StrEnum):
+    """Who gave a name."""
+
+    CONVENTIONS = "semantic conventions"  # open-telemetry/semantic-conventions-genai, event gen_ai.evaluation.result
+    OURS = "ours"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """An attribute of metrics, events or spans.
+
+    Attributes:
+        limit: how many values it may take in metrics before ``_OTHER`` stands for the rest; None if the values are ours.
+    """
+
+    name: str
+    origin: NameOrigin = NameOrigin.OURS
+    limit: int | None = None
+
+
+class InstrumentKind(StrEnum):
+    """Kind of an instrument. The observable ones are read at export time and cost nothing before."""
+
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    OBSERVABLE_COUNTER = "observable counter"
+    OBSERVABLE_UP_DOWN_COUNTER = "observable up-down counter"
+    OBSERVABLE_GAUGE = "observable gauge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instrument:
+    """A metric.
+
+    Attributes:
+        unit: UCUM code; ``{...}`` counts things.
+        bounds: upper bounds of a histogram's buckets, ascending, in ``unit``; empty for all other kinds.
+    """
+
+    name: str
+    kind: InstrumentKind
+    unit: str
+    description: str
+    attributes: tuple[Attribute, ...] = ()
+    bounds: tuple[float, ...] = ()
+    origin: NameOrigin = NameOrigin.OURS
+
+    def __post_init__(self) -> None:
+        """Refuse bounds that are not ascending, and a histogram without any."""
+        if any(low >= high for low, high in pairwise(self.bounds)) or (self.kind is InstrumentKind.HISTOGRAM) is not bool(self.bounds):
+            raise ValueError(self.name)
+
 
 OUR_PREFIX: Final = "toolcall_eval."
 """What the names of our own attributes and metrics begin with."""
@@ -301,3 +356,88 @@ OBSERVED: Final = (
     EXPORT_DROPPED,
 )
 """Metrics that are read from the pipeline's own counts at export time."""
+
+EVALUATED_SERVICE_VERSION: Final = Attribute(name="toolcall_eval.service.version", limit=1000)  # of all services together
+CRITERIA_VERSION: Final = Attribute(name="toolcall_eval.criteria.version")  # made by us
+
+SERVICE_INFO: Final = Instrument(
+    name="toolcall_eval.service.info",
+    kind=InstrumentKind.OBSERVABLE_GAUGE,
+    unit="{service}",
+    description="1 for each service whose traces are judged, with the version that was seen last.",
+    attributes=(EVALUATED_SERVICE, EVALUATED_SERVICE_VERSION),
+)
+CRITERIA_INFO: Final = Instrument(
+    name="toolcall_eval.criteria.info",
+    kind=InstrumentKind.OBSERVABLE_GAUGE,
+    unit="{criteria}",
+    description="1 for each criteria set that traces are judged by now, with its version.",
+    attributes=(CRITERIA, CRITERIA_VERSION),
+)
+CRITERIA_RELOADS: Final = Instrument(
+    name="toolcall_eval.criteria.reloads",
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
+    unit="{reload}",
+    description="Times that criteria were read again, by what became of it: loaded, or rejected, so that the old ones stay in force.",
+    attributes=(RESULT,),
+)
+QUEUE_MEMORY: Final = Instrument(
+    name="toolcall_eval.queue.memory",
+    kind=InstrumentKind.OBSERVABLE_GAUGE,
+    unit="By",
+    description="Memory that requests take which wait to be judged, by the estimate that limits.queue_bytes bounds.",
+)
+PROCESS_MEMORY: Final = Instrument(
+    name="process.memory.usage",
+    kind=InstrumentKind.OBSERVABLE_UP_DOWN_COUNTER,
+    unit="By",
+    description="The amount of physical memory in use.",
+    origin=NameOrigin.CONVENTIONS,
+)
+EXPORT_QUEUE: Final = Instrument(
+    name="toolcall_eval.export.queue",
+    kind=InstrumentKind.OBSERVABLE_GAUGE,
+    unit="By",
+    description="What waits of our own log events and spans for the OTLP endpoint; beyond 32 MiB of one signal they are dropped.",
+    attributes=(SIGNAL,),
+)
+
+OPERATION_OBSERVED: Final = (SERVICE_INFO, CRITERIA_INFO, CRITERIA_RELOADS, QUEUE_MEMORY, PROCESS_MEMORY, EXPORT_QUEUE)
+
+FORWARD_REQUESTS: Final = Instrument(
+    name="toolcall_eval.forward.requests",
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
+    unit="{request}",
+    description="Requests that were to be passed on, by what became of them: delivered, refused, expired or lost.",
+    attributes=(RESULT, SIGNAL),
+)
+FORWARD_RETRIES: Final = Instrument(
+    name="toolcall_eval.forward.retries",
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
+    unit="{request}",
+    description="Tries that failed and are made again.",
+    attributes=(SIGNAL,),
+)
+FORWARD_REJECTED: Final = Instrument(
+    name="toolcall_eval.forward.rejected",
+    kind=InstrumentKind.OBSERVABLE_COUNTER,
+    unit="{item}",
+    description="Spans, log records and data points that the downstream rejected of requests that it took.",
+    attributes=(SIGNAL,),
+)
+FORWARD_QUEUE: Final = Instrument(
+    name="toolcall_eval.forward.queue",
+    kind=InstrumentKind.OBSERVABLE_GAUGE,
+    unit="By",
+    description="What waits to be passed on.",
+)
+FORWARD_DELAY: Final = Instrument(
+    name="toolcall_eval.forward.delay",
+    kind=InstrumentKind.HISTOGRAM,
+    unit="s",
+    description="Time that a request waited until it was delivered.",
+    bounds=(0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
+)
+
+FORWARD_RECORDED: Final = (FORWARD_DELAY,)
+FORWARD_OBSERVED: Final = (FORWARD_REQUESTS, FORWARD_RETRIES, FORWARD_REJECTED, FORWARD_QUEUE)

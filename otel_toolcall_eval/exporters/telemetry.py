@@ -10,7 +10,7 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.deadline import Attempt
-from otel_toolcall_eval.exporters.events.batch import EventSender
+from otel_toolcall_eval.exporters.events.batched_events import EventSender
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,10 +9,10 @@ from otel_toolcall_eval.engine.binding import CRITERIA_ATTRIBUTE
 from otel_toolcall_eval.engine.counters import CombinedCounters
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.engine.worker import Worker
+from otel_toolcall_eval.exporters.events.attributes import explain_of
 from otel_toolcall_eval.exporters.events.events import EventsEmitter
 from otel_toolcall_eval.exporters.events.root_span_annotation import with_verdicts, write_verdicts
-from otel_toolcall_eval.exporters.explain import explain_of
-from otel_toolcall_eval.exporters.metrics.criteria_counts import CriteriaInfo
+from otel_toolcall_eval.exporters.metrics.count_sources import CriteriaInfo
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.exporters.metrics.observable_metrics import observe
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Final
 from otel_toolcall_eval.engine.admission import AdmissionController
 from otel_toolcall_eval.engine.counters import CombinedCounters
 from otel_toolcall_eval.engine.worker import Worker
-from otel_toolcall_eval.exporters.events.attributes import explanation
+from otel_toolcall_eval.exporters.events.attributes import explain_of, explanation
 from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
-from otel_toolcall_eval.exporters.explain import explain_of
-from otel_toolcall_eval.exporters.metrics.criteria_counts import CriteriaInfo, CriteriaReloads
+from otel_toolcall_eval.exporters.metrics.count_sources import CriteriaInfo, CriteriaReloads, ProcessMemory
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
-from otel_toolcall_eval.exporters.metrics.process_memory import ProcessMemory
 from otel_toolcall_eval.exporters.otlp import ExportSignal, OtlpSettings
 from otel_toolcall_eval.model.errors import CriteriaError
 from otel_toolcall_eval.receivers.http.pages import health_page, json_page, metrics_page

@@ -20,11 +20,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from otel_toolcall_eval.exporters.events import batch as batch_module
 from otel_toolcall_eval.exporters.events import batched_events as module
 from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy
-from otel_toolcall_eval.exporters.events.batch import Batch
-from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents, span_id_of
+from otel_toolcall_eval.exporters.events.batched_events import Batch, BatchedEvents, span_id_of
 from otel_toolcall_eval.exporters.events.events import EventsEmitter
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome
 from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
@@ -191,7 +189,7 @@ def test_batch_leaves_when_it_is_large_or_old(monkeypatch: pytest.MonkeyPatch) -
     emitted.emitter.emit(REPORTS["plain"])
     assert emitted.logs.came.wait(PATIENCE_SECONDS)
     emitted.emitter.shutdown(PATIENCE_SECONDS)
-    for one in (batch_module, module):
+    for one in (module, module):
         monkeypatch.setattr(one, "TAKEN_BYTES", 1_000)
     large = Emitted()
     for _ in range(20):
@@ -308,7 +306,7 @@ def _remembered() -> int:
 def test_report_that_is_larger_than_a_request_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
     given = REPORTS["many"]
     monkeypatch.setattr(module, "TAKEN_BYTES", 4_000)
-    monkeypatch.setattr(batch_module, "TAKEN_BYTES", 4_000)
+    monkeypatch.setattr(module, "TAKEN_BYTES", 4_000)
     emitted = Emitted()
     emitted.emitter.emit(given)
     emitted.emitter.shutdown(PATIENCE_SECONDS)

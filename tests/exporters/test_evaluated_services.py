@@ -6,9 +6,8 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from otel_toolcall_eval.exporters.bounded_names import BoundedNames
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
-from otel_toolcall_eval.exporters.metrics.evaluated_services import EvaluatedServices, service_of
+from otel_toolcall_eval.exporters.metrics.evaluated_services import BoundedNames, EvaluatedServices, service_of
 from otel_toolcall_eval.exporters.metrics.observable_metrics import observe
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 from tests.exporters.reports import evaluated_span, report, verdict

@@ -5,12 +5,11 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics import forward_names, operation_names
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.exporters.metrics.observable_metrics import observe
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
 
-ALL = (*forward_names.FORWARD_RECORDED, *forward_names.FORWARD_OBSERVED)
+ALL = (*names.FORWARD_RECORDED, *names.FORWARD_OBSERVED)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,7 @@ def test_instrument_is_the_one_that_is_promised(name: str, kind: str, unit: str,
 
 
 def test_no_name_is_given_twice() -> None:
-    found = [instrument.name for instrument in (*ALL, *names.RECORDED, *names.OBSERVED, *operation_names.OPERATION_OBSERVED)]
+    found = [instrument.name for instrument in (*ALL, *names.RECORDED, *names.OBSERVED, *names.OPERATION_OBSERVED)]
     assert len(found) == len(set(found))
     assert len(ALL) == 5
 

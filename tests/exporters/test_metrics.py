@@ -22,13 +22,13 @@ from otel_toolcall_eval.engine.buffer.log_correlator import LogCorrelator
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.bounded_names import BoundedNames
 from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
 from otel_toolcall_eval.exporters.metrics.collection import Collection
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
+from otel_toolcall_eval.exporters.metrics.evaluated_services import BoundedNames
 from otel_toolcall_eval.exporters.metrics.observable_metrics import observe
-from otel_toolcall_eval.exporters.metrics.operation_names import QUEUE_MEMORY
 from otel_toolcall_eval.exporters.metrics.recording import SdkRecorder
+from otel_toolcall_eval.exporters.names import QUEUE_MEMORY
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import ExpectationOutcome, Label, Outcome

@@ -4,8 +4,7 @@ import pytest
 
 from otel_toolcall_eval.engine import pipeline
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics import operation_names
-from otel_toolcall_eval.exporters.metrics.instrument import Attribute, Instrument, InstrumentKind, NameOrigin
+from otel_toolcall_eval.exporters.names import Attribute, Instrument, InstrumentKind, NameOrigin
 
 _TRACE_ATTRIBUTES = {"toolcall_eval.trigger", "toolcall_eval.completeness"}
 _TRANSPORT = {"toolcall_eval.transport"}
@@ -137,9 +136,9 @@ DESIGN = [
     pytest.param("process.memory.usage", "observable up-down counter", "By", set(), id="process.memory.usage"),
 ]
 
-OBSERVED = (*names.OBSERVED, *operation_names.OPERATION_OBSERVED)
+OBSERVED = (*names.OBSERVED, *names.OPERATION_OBSERVED)
 ALL_INSTRUMENTS = (*names.RECORDED, *OBSERVED)
-ALL_ATTRIBUTES = [value for module in (names, operation_names) for value in vars(module).values() if isinstance(value, Attribute)]
+ALL_ATTRIBUTES = [value for value in vars(names).values() if isinstance(value, Attribute)]
 
 
 @pytest.mark.parametrize(("name", "kind", "unit", "attributes"), DESIGN)
@@ -178,7 +177,7 @@ def test_every_attribute_of_metrics_that_others_choose_is_bounded() -> None:
         names.TRANSPORT,
         names.REASON,
         names.SIGNAL,
-        operation_names.CRITERIA_VERSION,
+        names.CRITERIA_VERSION,
     }
     others = {attribute for instrument in ALL_INSTRUMENTS for attribute in instrument.attributes} - ours
     assert {attribute.name for attribute in others if attribute.limit is None} == set()

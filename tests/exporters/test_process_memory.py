@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.exporters.metrics.process_memory import STATM, ProcessMemory
+from otel_toolcall_eval.exporters.metrics.count_sources import STATM, ProcessMemory
 
 if TYPE_CHECKING:
     from pathlib import Path

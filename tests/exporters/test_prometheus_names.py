@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.prometheus_names import family_name, label_name, label_value, labels
+from otel_toolcall_eval.exporters.names import InstrumentKind
 
 
 # What the Collector (otlptranslator, escaping underscores, with suffixes) makes of the same; a counter's samples add _total.

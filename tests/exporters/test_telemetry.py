@@ -21,9 +21,8 @@ from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.events.attributes import EXPLAIN, ExplainValues, ExplanationPolicy
 from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
-from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
-from otel_toolcall_eval.exporters.metrics.operation_names import OPERATION_OBSERVED
 from otel_toolcall_eval.exporters.metrics.prometheus_names import family_name
+from otel_toolcall_eval.exporters.names import OPERATION_OBSERVED, InstrumentKind
 from otel_toolcall_eval.exporters.otlp import ExportSignal, OtlpSettings
 from otel_toolcall_eval.exporters.telemetry import Telemetry, own_resource
 from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation, OutputCriteria, OutputExpectation
@@ -319,8 +318,8 @@ def test_dead_collector_holds_up_neither_flush_nor_shutdown(
 
 PROGRAM = """
 import sys
-from otel_toolcall_eval.exporters.metrics.operation_names import OPERATION_OBSERVED
-from otel_toolcall_eval.exporters.otlp import OtlpSettings, ExportSignal
+from otel_toolcall_eval.exporters.names import OPERATION_OBSERVED
+from otel_toolcall_eval.exporters.otlp import ExportSignal, OtlpSettings
 from otel_toolcall_eval.sidecar.build_telemetry import build_telemetry
 telemetry = build_telemetry(version="1", otlp=OtlpSettings(endpoint=sys.argv[1], protocol=sys.argv[2]))
 for _ in range(2000):

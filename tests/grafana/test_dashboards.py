@@ -13,16 +13,16 @@ from boards.__main__ import BOARDS
 from boards.metrics import metric
 from boards.variables import CHOSEN
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.prometheus_names import label_name
 from otel_toolcall_eval.exporters.metrics.recording import OBSERVED, RECORDED
+from otel_toolcall_eval.exporters.names import InstrumentKind
 from tests.grafana.dashboards import FILES, FOLDER, load, panels, rows, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from boards.board import Board
-    from otel_toolcall_eval.exporters.metrics.instrument import Instrument
+    from otel_toolcall_eval.exporters.names import Instrument
     from tests.grafana.dashboards import Json
 
 each_board = pytest.mark.parametrize("board", [pytest.param(load(file), id=file.stem) for file in FILES])

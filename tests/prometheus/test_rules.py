@@ -10,9 +10,9 @@ import pytest
 from boards.metrics import metric
 from boards.promql import total
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.prometheus_names import label_name
 from otel_toolcall_eval.exporters.metrics.recording import OBSERVED, RECORDED
+from otel_toolcall_eval.exporters.names import InstrumentKind
 from tests.prometheus.rules import FILES, UNIT_TESTS, groups, rules
 
 if TYPE_CHECKING:

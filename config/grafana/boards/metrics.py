@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics import operation_names
-from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.prometheus_names import family_name, label_name
+from otel_toolcall_eval.exporters.names import InstrumentKind
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.exporters.metrics.instrument import Instrument
+    from otel_toolcall_eval.exporters.names import Instrument
 
 _COUNTERS: Final = frozenset({InstrumentKind.COUNTER, InstrumentKind.OBSERVABLE_COUNTER})
 
@@ -28,9 +27,9 @@ EVALUATOR: Final = label_name(names.EVALUATION_NAME.name)
 LABEL: Final = label_name(names.SCORE_LABEL.name)
 AGENT: Final = label_name(names.AGENT_NAME.name)
 CRITERIA: Final = label_name(names.CRITERIA.name)
-CRITERIA_VERSION: Final = label_name(operation_names.CRITERIA_VERSION.name)
+CRITERIA_VERSION: Final = label_name(names.CRITERIA_VERSION.name)
 SERVICE: Final = label_name(names.EVALUATED_SERVICE.name)
-SERVICE_VERSION: Final = label_name(operation_names.EVALUATED_SERVICE_VERSION.name)
+SERVICE_VERSION: Final = label_name(names.EVALUATED_SERVICE_VERSION.name)
 TOOL: Final = label_name(names.TOOL_NAME.name)
 RESULT: Final = label_name(names.RESULT.name)
 REASON: Final = label_name(names.REASON.name)
@@ -41,5 +40,5 @@ SIGNAL: Final = label_name(names.SIGNAL.name)
 OVERFLOW: Final = "otel_metric_overflow"
 
 SCORE: Final = metric(names.SCORE)
-CRITERIA_INFO: Final = metric(operation_names.CRITERIA_INFO)
-SERVICE_INFO: Final = metric(operation_names.SERVICE_INFO)
+CRITERIA_INFO: Final = metric(names.CRITERIA_INFO)
+SERVICE_INFO: Final = metric(names.SERVICE_INFO)

@@ -10,7 +10,6 @@ from boards.panels import Query, graph
 from boards.promql import STEP, total
 from boards.variables import sidecars
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics import forward_names, operation_names
 
 if TYPE_CHECKING:
     from boards.board import Panel
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 def room() -> list[Panel]:
     """Return what memory and disk are taken by."""
     # Others export the memory of their processes under the same name.
-    ours = f"{sidecars(metric(operation_names.PROCESS_MEMORY))} and on (job, instance) {metric(names.TRACES_ACTIVE)}"
+    ours = f"{sidecars(metric(names.PROCESS_MEMORY))} and on (job, instance) {metric(names.TRACES_ACTIVE)}"
     memory = (
         (sidecars(metric(names.TRACES_MEMORY)), "open traces"),
-        (sidecars(metric(operation_names.QUEUE_MEMORY)), "queue"),
+        (sidecars(metric(names.QUEUE_MEMORY)), "queue"),
         (ours, "process"),
     )
     return [
@@ -38,18 +37,14 @@ def room() -> list[Panel]:
             "What waits for the downstream, where forward.endpoint is set. If it grows, the downstream is down or slow; at "
             "forward.queue_bytes senders are asked to wait.",
             unit="bytes",
-            queries=[Query(expr=f"sum by (instance) ({sidecars(metric(forward_names.FORWARD_QUEUE))})", legend="{{instance}}")],
+            queries=[Query(expr=f"sum by (instance) ({sidecars(metric(names.FORWARD_QUEUE))})", legend="{{instance}}")],
         ),
         graph(
             "Passed on",
             "Requests in the minutes before each point, by what became of them. If any are refused, expired or lost, the downstream "
             "lacks them: its log says why.",
             unit="short",
-            queries=[
-                Query(
-                    expr=total(sidecars(metric(forward_names.FORWARD_REQUESTS)), STEP, metrics.RESULT), legend=f"{{{{{metrics.RESULT}}}}}"
-                )
-            ],
+            queries=[Query(expr=total(sidecars(metric(names.FORWARD_REQUESTS)), STEP, metrics.RESULT), legend=f"{{{{{metrics.RESULT}}}}}")],
             stacked=True,
         ),
         graph(
@@ -92,11 +87,7 @@ def out() -> list[Panel]:
             "Times that criteria files were read again, loaded or rejected. If one is rejected, the old criteria are still in force: "
             "otel-toolcall-eval check names what is wrong with the files.",
             unit="short",
-            queries=[
-                Query(
-                    expr=total(sidecars(metric(operation_names.CRITERIA_RELOADS)), STEP, metrics.RESULT), legend=f"{{{{{metrics.RESULT}}}}}"
-                )
-            ],
+            queries=[Query(expr=total(sidecars(metric(names.CRITERIA_RELOADS)), STEP, metrics.RESULT), legend=f"{{{{{metrics.RESULT}}}}}")],
         ),
         graph(
             "Faults",

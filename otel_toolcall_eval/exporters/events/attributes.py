@@ -18,6 +18,7 @@ from otel_toolcall_eval.model.score import Label
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import TraceReport, Verdict
+    from otel_toolcall_eval.settings.service import Settings
 
 AttributeValue: TypeAlias = str | bool | int | float | Sequence[str]
 EventAttributes: TypeAlias = Mapping[str, AttributeValue]
@@ -59,6 +60,13 @@ class ExplanationPolicy:
 
 EXPLAIN: Final = ExplanationPolicy()
 """Names, paths and reasons only."""
+
+
+def explain_of(settings: Settings) -> ExplanationPolicy:
+    """Return what explanations show."""
+    redact = settings.redact
+    redactor = Redactor(keys=redact.keys, patterns=redact.patterns, defaults=redact.defaults)
+    return ExplanationPolicy(values=ExplainValues(settings.show_values.value), redactor=redactor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.metrics.data_points import CounterPoint, HistogramPoint, add_all
-from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.recording import RECORDED
+from otel_toolcall_eval.exporters.names import InstrumentKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.exporters.metrics.data_points import AnyCell, State
     from otel_toolcall_eval.exporters.metrics.emitter import CountSource
-    from otel_toolcall_eval.exporters.metrics.instrument import Instrument
     from otel_toolcall_eval.exporters.metrics.recording import DataPoint, RecordingContext
+    from otel_toolcall_eval.exporters.names import Instrument
 
 MAX_CELLS: Final = 10_000
 """Attribute sets of one instrument; one more stands for all others. Prometheus copes with so many series of one target, and the names in

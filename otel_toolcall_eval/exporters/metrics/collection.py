@@ -20,16 +20,16 @@ from opentelemetry.sdk.metrics.export import (
 
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.metrics.export_plan import Temporality
-from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.recording import OBSERVED, RECORDED
+from otel_toolcall_eval.exporters.names import InstrumentKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator, Key
     from otel_toolcall_eval.exporters.metrics.data_points import State
-    from otel_toolcall_eval.exporters.metrics.instrument import Instrument
     from otel_toolcall_eval.exporters.metrics.recording import RecordingContext
+    from otel_toolcall_eval.exporters.names import Instrument
 
 OVERFLOW: Final[Mapping[str, str | bool]] = {"otel.metric.overflow": True}
 """Attributes of the cell that all others fall into. Source: OpenTelemetry specification, "Metrics SDK", cardinality limits."""

@@ -11,21 +11,20 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.bounded_names import BoundedNames
 from otel_toolcall_eval.exporters.deadline import Flusher
 from otel_toolcall_eval.exporters.events.attributes import MAX_NAME_CHARS
 from otel_toolcall_eval.exporters.events.evaluated_span import maker_of_context
-from otel_toolcall_eval.exporters.metrics.evaluated_services import EvaluatedServices
-from otel_toolcall_eval.exporters.metrics.forward_names import FORWARD_DELAY
+from otel_toolcall_eval.exporters.metrics.evaluated_services import BoundedNames, EvaluatedServices
 from otel_toolcall_eval.exporters.metrics.recording import RecordingContext
+from otel_toolcall_eval.exporters.names import FORWARD_DELAY
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from otel_toolcall_eval.exporters.metrics.instrument import Attribute, Instrument
     from otel_toolcall_eval.exporters.metrics.recording import DataPoint, MetricRecorder
+    from otel_toolcall_eval.exporters.names import Attribute, Instrument
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 
     CountKey = tuple[str, tuple[tuple[str, str], ...]]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.events.attributes import clean_name
-from otel_toolcall_eval.exporters.metrics.operation_names import EVALUATED_SERVICE_VERSION, SERVICE_INFO
+from otel_toolcall_eval.exporters.events.attributes import MAX_NAME_CHARS, clean_name
+from otel_toolcall_eval.exporters.names import EVALUATED_SERVICE_VERSION, SERVICE_INFO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_toolcall_eval.exporters.bounded_names import BoundedNames
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.model.trace import Resource
 
@@ -24,6 +23,26 @@ _VERSION_WORD = EVALUATED_SERVICE_VERSION.name.removeprefix(names.OUR_PREFIX)
 def service_of(report: TraceReport) -> str | None:
     """Return the name of the service that the judged span is of; None if its resource tells none."""
     return None if report.evaluated_span is None else _text(report.evaluated_span.resource.attributes.get("service.name"))
+
+
+class BoundedNames:
+    """The values that one attribute may take: the first ``limit`` that come, then ``_OTHER``. Owned by the emitting thread."""
+
+    def __init__(self, limit: int) -> None:
+        """Start empty."""
+        self._limit = limit
+        self._known: dict[str, str] = {}
+
+    def admit(self, value: str) -> str:
+        """Return the value, or ``_OTHER`` if there are too many others already."""
+        key = value[:MAX_NAME_CHARS]  # a name of megabytes is not kept
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if len(self._known) >= self._limit:
+            return names.OTHER
+        self._known[key] = clean_name(key)
+        return self._known[key]
 
 
 class EvaluatedServices:

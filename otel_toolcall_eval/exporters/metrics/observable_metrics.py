@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from opentelemetry.metrics import Observation
 
 from otel_toolcall_eval.exporters import names
-from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
 from otel_toolcall_eval.exporters.metrics.recording import OBSERVED
+from otel_toolcall_eval.exporters.names import InstrumentKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider
 
     from otel_toolcall_eval.exporters.metrics.emitter import CountKey, CountSource
-    from otel_toolcall_eval.exporters.metrics.instrument import Instrument
+    from otel_toolcall_eval.exporters.names import Instrument
 
 
 def observe(meter_provider: MeterProvider, source: CountSource) -> None:

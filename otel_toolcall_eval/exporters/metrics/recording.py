@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from otel_toolcall_eval.exporters import names
 from otel_toolcall_eval.exporters.events.evaluated_span import context_of
-from otel_toolcall_eval.exporters.metrics.forward_names import FORWARD_OBSERVED, FORWARD_RECORDED
-from otel_toolcall_eval.exporters.metrics.instrument import InstrumentKind
-from otel_toolcall_eval.exporters.metrics.operation_names import OPERATION_OBSERVED
+from otel_toolcall_eval.exporters.names import FORWARD_OBSERVED, FORWARD_RECORDED, OPERATION_OBSERVED, InstrumentKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram, Meter, MeterProvider
     from opentelemetry.trace import SpanContext
 
-    from otel_toolcall_eval.exporters.metrics.instrument import Instrument
+    from otel_toolcall_eval.exporters.names import Instrument
 
 RECORDED: Final = (*names.RECORDED, *FORWARD_RECORDED)
 """The instruments that are recorded as things happen."""

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from otel_toolcall_eval.exporters.metrics.criteria_counts import CriteriaInfo, CriteriaReloads
+from otel_toolcall_eval.exporters.metrics.count_sources import CriteriaInfo, CriteriaReloads
 from otel_toolcall_eval.model.criteria import CriteriaSet
 
 
