@@ -7,7 +7,7 @@ from typing import Final
 TABLES: Final = """
 CREATE TABLE reports (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
-    evaluated_unix_ns INTEGER NOT NULL,
+    judged_unix_ns INTEGER NOT NULL,
     trace_id BLOB NOT NULL,
     unit BLOB NOT NULL,
     revision INTEGER NOT NULL,
@@ -38,7 +38,7 @@ PROBES: Final = (
 )
 
 ADD_REPORT: Final = """
-INSERT INTO reports (evaluated_unix_ns, trace_id, unit, revision, agent, service, passed, size, document)
+INSERT INTO reports (judged_unix_ns, trace_id, unit, revision, agent, service, passed, size, document)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 ADD_VERDICT: Final = "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)"
