@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS, SCENARIOS, SERVICE_NAME
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS, SCENARIOS, SERVICE_NAME
 from tests.exporters.sinks import grpc_sink, plain
 from tests.patience import PATIENCE_SECONDS
 from tests.sidecar_process import running_sidecar

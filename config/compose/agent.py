@@ -15,7 +15,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from otel_toolcall_eval.cli.demo_agent.scenarios import SCENARIOS, SERVICE_NAME
+from otel_toolcall_eval.cli.demo_agent.weather_agent import SCENARIOS, SERVICE_NAME
 
 PAUSE_SECONDS = float(os.environ.get("AGENT_PAUSE_SECONDS", "2"))
 """Between two runs."""

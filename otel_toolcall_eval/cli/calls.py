@@ -1,10 +1,9 @@
-"""``calls``: shows the tool calls that are read out of recorded traces, and why the other spans are none."""
+"""``calls``: shows the tool calls that are found in recorded traces; with ``--explain``, also why each remaining span is not one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.cli.explained import explained_json, explained_table
 from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
 from otel_toolcall_eval.cli.recorded import load, read_spans
 from otel_toolcall_eval.extraction.explaining import explain
@@ -16,8 +15,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
+    from rich.table import Table
+
     from otel_toolcall_eval.extraction.explaining import SpanExplanation
     from otel_toolcall_eval.model.tool_call import Extraction, IgnoredSpan, Payload, ToolCall
+
 
 CLIP = 60
 
@@ -147,3 +149,39 @@ def _short(payload: Payload) -> str:
         return ""
     text = content.value if isinstance(content.value, str) else repr(content.value)
     return text if len(text) <= CLIP else text[: CLIP - 3] + "..."
+
+
+def explained_json(span: SpanExplanation) -> dict[str, object]:
+    """Return an explanation for programs; ``calls`` are values of ``sequence`` of the same trace."""
+    return {
+        "span_id": span.span_id,
+        "name": span.name,
+        "outcome": span.outcome.value,
+        "reason": span.reason,
+        "dialects": span.dialects,
+        "read_by": span.read_by,
+        "calls": span.calls,
+        "fields": {source.field: {"place": source.place, "span_id": source.span_id, "dialect": source.dialect} for source in span.fields},
+    }
+
+
+def explained_table(spans: Sequence[SpanExplanation]) -> Table:
+    """Return a table for people, one row for each span."""
+    from rich.table import Table  # noqa: PLC0415 - an extra
+
+    table = Table(header_style="bold", show_lines=True)
+    for title in ("span", "dialects", "outcome", "calls", "why, and where its fields were found"):
+        table.add_column(title, overflow="fold")
+    for span in spans:
+        lines = [span.reason]
+        for source in span.fields:
+            elsewhere = "" if source.span_id == span.span_id else f" of span {source.span_id.hex()}"
+            lines.append(f"{source.field}: {source.place}{elsewhere}" + (f" ({source.dialect})" if source.dialect else ""))
+        table.add_row(
+            f"{text(span.name)}\n{span.span_id.hex()}",
+            text(", ".join(name if name in span.read_by else f"({name})" for name in span.dialects)),
+            span.outcome.value,
+            ", ".join(str(position) for position in span.calls),
+            "\n".join(text(line) for line in lines),
+        )
+    return table

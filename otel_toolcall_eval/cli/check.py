@@ -1,4 +1,4 @@
-"""``check``: validates criteria and settings files, with the certificates, keys and tokens that these name; shows what criteria select."""
+"""``check``: validates criteria and settings files, with the certificates, keys and tokens that they name; shows what criteria select."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.cli.output import console, counted, print_json, remark, text
-from otel_toolcall_eval.cli.wiring_files import read_files
-from otel_toolcall_eval.model.errors import ToolCallEvalError
+from otel_toolcall_eval.model.errors import Problem, SettingsError, ToolCallEvalError
+from otel_toolcall_eval.settings.build_pipeline import own_version
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, files_of, load_criteria
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, did_you_mean
 from otel_toolcall_eval.settings.dialect_file import build_extractor
@@ -18,13 +18,14 @@ from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.settings.service_models import ServiceModel
 from otel_toolcall_eval.sidecar.admin.status.labels import selects
+from otel_toolcall_eval.sidecar.build import build_client
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from otel_toolcall_eval.model.criteria import CriteriaSet
-    from otel_toolcall_eval.model.errors import Problem
+    from otel_toolcall_eval.settings.service import Settings
 
 
 _SETTINGS_KEYS = frozenset(ServiceModel.model_fields)
@@ -152,3 +153,35 @@ def _kind_of(path: Path) -> _Kind:
     known = _SETTINGS_KEYS | _CRITERIA_KEYS
     meant = {key if key in known else did_you_mean(key, known) for key in value}
     return _Kind.SETTINGS if meant & _SETTINGS_KEYS else _Kind.CRITERIA
+
+
+def read_files(settings: Settings) -> Sequence[Problem]:
+    """Read the files of certificates, keys and tokens as a sidecar does when it starts, and return what is odd about them.
+
+    Raises:
+        SettingsError: files can't be used; with all that is wrong.
+    """
+    forward = settings.forward
+    protected = any(listener.tls is not None or listener.tokens is not None for listener in settings.listen.listeners.values())
+    passes_on = forward.endpoint is not None and any((forward.token_file, forward.ca_file, forward.cert_file, forward.key_file))
+    if not protected and not passes_on:
+        return ()
+    try:
+        from otel_toolcall_eval.sidecar.build_receivers import Protection  # noqa: PLC0415 - needs the sidecar's extra, which whoever checks may not have
+    except ImportError as error:
+        what = f"certificates, keys and tokens were not looked at: {error.name} is not installed"
+        return [Problem(where="settings", what=what, fix="pip install 'otel-toolcall-eval[sidecar]'")]
+    warnings: list[Problem] = []
+    problems: list[Problem] = []
+    try:
+        warnings += Protection(settings.listen).warnings
+    except SettingsError as error:
+        problems += error.problems
+    try:
+        client = build_client(settings, version=own_version())
+        warnings += () if client is None else client.warnings
+    except SettingsError as error:
+        problems += error.problems
+    if problems:
+        raise SettingsError.of(problems)
+    return warnings

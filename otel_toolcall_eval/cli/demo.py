@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS, SCENARIOS, SERVICE_NAME
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS, SCENARIOS, SERVICE_NAME
 from otel_toolcall_eval.cli.output import console, print_json, text
 from otel_toolcall_eval.cli.parser import PROGRAM
 from otel_toolcall_eval.model.errors import ToolCallEvalError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from rich.console import Console
 
-    from otel_toolcall_eval.cli.demo_agent.scenarios import Scenario
+    from otel_toolcall_eval.cli.demo_agent.weather_agent import Scenario
 
     Record = Mapping[str, object]
 

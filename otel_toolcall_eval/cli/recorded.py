@@ -1,12 +1,14 @@
-"""What ``evaluate`` and ``calls`` share: settings and recorded spans."""
+"""What ``evaluate`` and ``calls`` share: settings, recorded spans, and a progress bar for what takes over a second."""
 
 from __future__ import annotations
 
 import os
+import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.cli.progress import progress
 from otel_toolcall_eval.engine.buffer.log_correlator import LogCorrelator
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
 from otel_toolcall_eval.model.trace import Trace, Trigger
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
     from otel_toolcall_eval.settings.service import Settings
+
 
 TRANSPORT = "file"
 STANDARD_INPUT = "-"
@@ -83,3 +86,37 @@ def _files(path: Path) -> Iterator[Path]:
         yield from (file for file in path.rglob("*") if file.is_file())
     elif path.is_file():
         yield path
+
+
+SHOW_AFTER_SECONDS = 1.0
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield a function that is told how many more bytes are done. Nothing is shown to a pipe, or before a second has passed."""
+    if not sys.stderr.isatty() or total <= 0:
+        yield lambda _done: None
+        return
+    try:
+        from rich.console import Console  # noqa: PLC0415 - an extra, and slow to import
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    except ImportError:
+        yield lambda _done: None
+        return
+    bar = Progress(TextColumn(title), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+    task = bar.add_task(title, total=total)
+    started = time.monotonic()
+    shown = False
+
+    def advance(done: int) -> None:
+        nonlocal shown
+        bar.advance(task, done)
+        if not shown and time.monotonic() - started > SHOW_AFTER_SECONDS:
+            shown = True
+            bar.start()
+
+    try:
+        yield advance
+    finally:
+        if shown:
+            bar.stop()

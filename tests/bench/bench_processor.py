@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import set_span_in_context
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS
 from tests.bench.results import Goal, Result
 
 if TYPE_CHECKING:

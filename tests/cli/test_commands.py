@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from otel_toolcall_eval.__main__ import main
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS
 from tests.e2e.jaeger import tracing
 from tests.e2e.judged import SeenVerdict
 from tests.e2e.ports import held_ports

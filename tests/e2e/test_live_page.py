@@ -15,7 +15,7 @@ import pytest
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.sdk.metrics.export import MetricExportResult
 
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS
 from otel_toolcall_eval.exporters.metrics.collection import Collection
 from tests.e2e.collector import collecting
 from tests.e2e.judged import SeenVerdict

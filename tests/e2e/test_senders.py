@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS
 from tests.e2e.cutting_proxy import losing_answers
 from tests.e2e.judged import SeenVerdict
 from tests.e2e.ports import held_ports

@@ -15,8 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS, SCENARIOS, SERVICE_NAME
-from otel_toolcall_eval.cli.demo_agent.weather_agent import TRACER_NAME
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS, SCENARIOS, SERVICE_NAME, TRACER_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

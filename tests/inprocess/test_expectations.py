@@ -26,7 +26,7 @@ from otel_toolcall_eval import (
     ToolCallEvalSpanProcessor,
     expect_tool_calls,
 )
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS
 from otel_toolcall_eval.inprocess import verdict_listeners
 from otel_toolcall_eval.model.criteria import Check, CountCriteria, CountExpectation, CriteriaSet, Operator, OrderCriteria
 from tests.patience import PATIENCE_SECONDS

@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_toolcall_eval import Label, ToolCallEvalSpanProcessor, expect_tool_calls
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS
 from otel_toolcall_eval.evaluators.count import CountEvaluator
 from tests.patience import PATIENCE_SECONDS
 

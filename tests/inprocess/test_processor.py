@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProces
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_toolcall_eval import CriteriaError, SettingsError, ToolCallEvalSpanProcessor
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:

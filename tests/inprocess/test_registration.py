@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_toolcall_eval import ToolCallEvalSpanProcessor
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS
 from otel_toolcall_eval.inprocess.registration import Registration
 from tests.patience import PATIENCE_SECONDS
 

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS
 from tests.e2e.ports import held_ports
 from tests.exporters.forward.downstreams import Answer, Behaviour, grpc_downstream, http_downstream
 from tests.otlp.otlp_requests import UNKNOWN, numbered, request_of

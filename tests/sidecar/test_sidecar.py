@@ -19,7 +19,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN, SERVICE_NAME
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN, SERVICE_NAME
 from otel_toolcall_eval.sidecar.sidecar import SignalWakeup
 from tests.exporters.sinks import Sink, grpc_sink, plain
 from tests.patience import PATIENCE_SECONDS, wait_for
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from otel_toolcall_eval.cli.demo_agent.scenarios import Scenario
+    from otel_toolcall_eval.cli.demo_agent.weather_agent import Scenario
 
 TOKYO = GOOD_RUNS[4]
 EVALUATIONS_TOTAL, QUEUE = "toolcall_eval_evaluations_total", "toolcall_eval_queue_memory_bytes"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS
 from tests.otlp.otlp_requests import attribute, numbered, request_of
 from tests.patience import PATIENCE_SECONDS, wait_for
 from tests.receivers.receivers import PROTOBUF, TRACES

@@ -1,9 +1,9 @@
-"""An agent with five tools and three actions, traced as its authors would trace it; it knows nothing of evaluation.
+"""An agent with five tools and three actions, traced as its authors would trace it, and the runs that the demonstration shows.
 
-The root span says which agent ran and keeps what it was asked and what it answered. Below it stands one span for each tool
-call, in the guides' convention: ``tool.name``, ``input.value`` and ``output.value``, the last two as JSON, and each output wrapped
-as ``{"content": {...}}``. A model would choose the tools; here a fixed plan does, so that every run is the same, and a
-``Misbehaviour`` spoils the plan as models spoil theirs. Source: guide of the weather sample.
+The agent knows nothing of evaluation. Its root span names the agent and records input and output. Below it stands one span for each tool
+call, in the guides' convention: ``tool.name``, ``input.value`` and ``output.value``, the last two as JSON, and each output wrapped as
+``{"content": {...}}``. A model would choose the tools. Here a fixed plan does, on made-up weather, so that every run is the same and
+criteria can name outputs. A ``Misbehaviour`` spoils the plan as models spoil theirs. Source: guide of the weather sample.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Flag, StrEnum, auto
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
-
-from otel_toolcall_eval.cli.demo_agent.stations import STATIONS
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer, TracerProvider
+
 
 AGENT_NAME = "weather_agent"
 TRACER_NAME = "weather_tools"
@@ -153,3 +153,81 @@ def plan(city: str, action: Action, misbehaviour: Misbehaviour) -> list[AgentSte
     if Misbehaviour.DOUBLED_CALL in misbehaviour:
         steps = [step for step in steps for _ in range(2 if step.tool is get_temperature else 1)]
     return steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Station:
+    """The weather of one city.
+
+    Attributes:
+        temperature: in the unit that the tool reports, degrees Fahrenheit.
+        humidity: relative, in percent.
+        alerts: warnings in force; empty on a calm day.
+    """
+
+    temperature: float
+    condition: str
+    humidity: int
+    forecast: str
+    alerts: tuple[str, ...] = ()
+
+
+# Tokyo is the city of the sample's guide, number for number.
+STATIONS = {
+    "New York": Station(temperature=72.5, condition="partly cloudy", humidity=58, forecast="Clearing towards the evening"),
+    "London": Station(temperature=59.0, condition="rainy", humidity=81, forecast="Showers, dry by Thursday"),
+    "Dublin": Station(temperature=57.2, condition="windy", humidity=84, forecast="Gusty with sunny spells"),
+    "Miami": Station(
+        temperature=88.0,
+        condition="stormy",
+        humidity=90,
+        forecast="Thunderstorms until Sunday",
+        alerts=("Hurricane watch", "Rip current statement"),
+    ),
+    "Los Angeles": Station(temperature=84.2, condition="sunny", humidity=35, forecast="Sunny and dry"),
+    "Tokyo": Station(temperature=25.0, condition="cloudy", humidity=65, forecast="Overcast with mild temperatures"),
+}
+
+
+SERVICE_NAME = "weather-agent"
+"""What the agent's resource should say as ``service.name``."""
+
+EVALUATIONS = Path(__file__).parent / "evaluations"
+"""Folder of the sample's criteria: four evaluator files and one eval set, in the sample's own format."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One run of the agent.
+
+    Attributes:
+        title: for people, in a few words.
+        criteria: ID of the test case that judges it, found by the run's inputs.
+    """
+
+    title: str
+    criteria: str
+    city: str
+    action: Action
+    misbehaviour: Misbehaviour = Misbehaviour.NONE
+
+    async def play(self, tracer_provider: TracerProvider) -> ModelAnswer:
+        """Let the agent run once; its spans go where the provider sends them."""
+        return await WeatherAgent(tracer_provider, misbehaviour=self.misbehaviour).run(city=self.city, action=self.action)
+
+
+GOOD_RUNS = (
+    Scenario(title="basic weather", criteria="basic_weather", city="New York", action=Action.GET_WEATHER),
+    Scenario(title="weather with forecast", criteria="weather_with_forecast", city="London", action=Action.GET_FORECAST),
+    Scenario(title="weather with alerts", criteria="weather_with_alerts", city="Miami", action=Action.GET_ALERTS),
+    Scenario(title="sunny weather", criteria="sunny_weather", city="Los Angeles", action=Action.GET_WEATHER),
+    Scenario(title="Tokyo forecast", criteria="tokyo_forecast", city="Tokyo", action=Action.GET_FORECAST),
+)
+MISBEHAVING_RUN = Scenario(
+    title="misbehaving forecast",
+    criteria="weather_with_forecast",
+    city="London",
+    action=Action.GET_FORECAST,
+    misbehaviour=~Misbehaviour.NONE,
+)
+SCENARIOS = (*GOOD_RUNS, MISBEHAVING_RUN)

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 import pytest
 
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS, SCENARIOS, Scenario
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS, SCENARIOS, Scenario
 
 GUIDE = Path(__file__).parents[2] / "golden" / "guides" / "sample-weather-tools.md"
 

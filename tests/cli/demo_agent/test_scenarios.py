@@ -7,8 +7,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from otel_toolcall_eval.cli.demo_agent.scenarios import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN, Scenario
-from otel_toolcall_eval.cli.demo_agent.weather_agent import Action, Misbehaviour
+from otel_toolcall_eval.cli.demo_agent.weather_agent import EVALUATIONS, GOOD_RUNS, MISBEHAVING_RUN, Action, Misbehaviour, Scenario
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.inprocess.sdk_spans import SpanConverter
 from otel_toolcall_eval.model.score import Label

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from otel_toolcall_eval.cli import progress as module
-from otel_toolcall_eval.cli.progress import progress
+from otel_toolcall_eval.cli import recorded as module
+from otel_toolcall_eval.cli.recorded import progress
 
 
 class Terminal(io.StringIO):
