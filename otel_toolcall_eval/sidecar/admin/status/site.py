@@ -2,6 +2,12 @@
 
 No script is served: filters are forms, and pages are loaded anew.
 Threads: any.
+
+Makes pages of templates.
+
+Choice: Jinja2, which escapes all that it is given unless told otherwise, reports what it does not know (StrictUndefined), and keeps
+markup in files that people can read; it is in the ``sidecar`` extra, pure Python with one dependency. Rejected: ``html.escape`` around
+pieces of text, where one forgotten call is a hole, and ``string.Template``, which escapes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.receivers.http.pages import SiteRequest
     from otel_toolcall_eval.sidecar.admin.status.history import History
     from otel_toolcall_eval.sidecar.admin.status.recent import RecentReports
-    from otel_toolcall_eval.sidecar.admin.status.rendering import Templates
+
 
 ROOT: Final = "/status"
 MAX_OPEN: Final = 200
@@ -83,8 +89,6 @@ class StatusSite:
         """Load the templates, which the first page does otherwise, and return them: a twentieth of a start, which does not need them."""
         with self._lock:
             if self._templates is None:
-                from otel_toolcall_eval.sidecar.admin.status.rendering import Templates  # noqa: PLC0415 - see above
-
                 self._templates = Templates({"root": ROOT, "version": self._version})
             return self._templates
 
@@ -203,3 +207,32 @@ def _held_against(call: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]
         for one in verdict["comparisons"]
         if (one["label"] == call["name"] if one["span"] is None else one["span"] == call["span"])
     ]
+
+
+class Templates:
+    """The templates of the pages. From any thread."""
+
+    def __init__(self, everywhere: Mapping[str, object]) -> None:
+        """Let all templates know these, and the words."""
+        from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - a twentieth of a start, which does not need it
+
+        self._environment = Environment(
+            loader=PackageLoader("otel_toolcall_eval.sidecar.admin.status"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {
+            "duration": labels.duration,
+            "machine_moment": labels.machine_moment,
+            "moment": labels.moment,
+            "score": labels.score,
+            "shown": labels.shown,
+            "size": labels.size,
+        }
+        self._environment.globals |= {**everywhere, "doubt_words": labels.DOUBTS, "trigger_words": labels.TRIGGERS}
+
+    def render(self, name: str, context: Mapping[str, object]) -> str:
+        """Return a page, or a part of one."""
+        return self._environment.get_template(name).render(context)

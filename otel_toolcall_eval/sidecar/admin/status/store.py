@@ -20,13 +20,13 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.model.errors import SettingsError
-from otel_toolcall_eval.sidecar.admin.status import statements as sql
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from otel_toolcall_eval.sidecar.admin.status.rows import ReportRow
+
 
 _logger = logging.getLogger(__name__)
 
@@ -41,6 +41,52 @@ _COMPRESSION: Final = 1
 
 FAULTS: Final = (sqlite3.Error, UnicodeDecodeError)
 """What the file or the disk may raise. The second comes of messages that quote a damaged file."""
+
+
+_TABLES: Final = """
+CREATE TABLE reports (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    judged_unix_ns INTEGER NOT NULL,
+    trace_id BLOB NOT NULL,
+    unit BLOB NOT NULL,
+    revision INTEGER NOT NULL,
+    agent TEXT NOT NULL,
+    service TEXT NOT NULL,
+    passed INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    document BLOB NOT NULL
+);
+CREATE INDEX reports_trace ON reports (trace_id, unit, number);
+CREATE INDEX reports_passed ON reports (passed, number, size);
+CREATE TABLE verdicts (
+    report INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    criteria TEXT NOT NULL,
+    evaluator TEXT NOT NULL,
+    label TEXT NOT NULL,
+    score REAL,
+    explanation TEXT NOT NULL,
+    PRIMARY KEY (report, position)
+) WITHOUT ROWID;
+CREATE TRIGGER forgotten AFTER DELETE ON reports BEGIN DELETE FROM verdicts WHERE report = old.number; END;
+"""
+
+_PROBES: Final = (
+    "SELECT number, judged_unix_ns, trace_id, unit, revision, agent, service, passed, size, document FROM reports LIMIT 0",
+    "SELECT report, position, criteria, evaluator, label, score, explanation FROM verdicts LIMIT 0",
+)
+
+_ADD_REPORT: Final = """
+INSERT INTO reports (judged_unix_ns, trace_id, unit, revision, agent, service, passed, size, document)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ADD_VERDICT: Final = "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+_FORGET_SAME: Final = "DELETE FROM reports WHERE trace_id = ? AND unit = ? AND revision = ?"
+_FORGET_OLD: Final = "DELETE FROM reports WHERE judged_unix_ns < ?"
+_FORGET_ONE: Final = "DELETE FROM reports WHERE number = ?"
+_OLDEST: Final = "SELECT number, size FROM reports WHERE passed = ? ORDER BY number LIMIT 1"
+_TOTALS: Final = "SELECT passed, count(*), sum(size) FROM reports GROUP BY passed"
 
 
 class _DamagedError(Exception):
@@ -127,16 +173,16 @@ class HistoryStore:
 
     def _forget(self, connection: sqlite3.Connection, *, now_unix_ns: int) -> None:
         """Remove what is too old, then the oldest of the kind that has more than half, until the rest fits."""
-        connection.execute(sql.FORGET_OLD, (now_unix_ns - self._max_age_ns,))
-        counts = {0: (0, 0), 1: (0, 0)} | {passed: (number, size) for passed, number, size in connection.execute(sql.TOTALS)}
+        connection.execute(_FORGET_OLD, (now_unix_ns - self._max_age_ns,))
+        counts = {0: (0, 0), 1: (0, 0)} | {passed: (number, size) for passed, number, size in connection.execute(_TOTALS)}
         while sum(number for number, _ in counts.values()) > self._traces or sum(size for _, size in counts.values()) > self._limit_bytes:
             many = sum(number for number, _ in counts.values()) > self._traces
             kind = max(counts, key=lambda passed: counts[passed][0 if many else 1])
-            found = connection.execute(sql.OLDEST, (kind,)).fetchone()
+            found = connection.execute(_OLDEST, (kind,)).fetchone()
             if found is None:
                 return
             number, size = found
-            connection.execute(sql.FORGET_ONE, (number,))
+            connection.execute(_FORGET_ONE, (number,))
             counts[kind] = (counts[kind][0] - 1, counts[kind][1] - size)
 
     def _give_back_room(self, connection: sqlite3.Connection) -> None:
@@ -147,7 +193,7 @@ class HistoryStore:
         """Return the database; None after the end."""
         if self._connection is None and not self._closed:
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            self._connection.executescript(sql.TABLES)
+            self._connection.executescript(_TABLES)
         return self._connection
 
     def _open(self, path: Path) -> sqlite3.Connection:
@@ -210,10 +256,10 @@ def _insert(connection: sqlite3.Connection, row: ReportRow) -> None:
         len(document) + texts + _ROW_BYTES,
         document,
     )
-    connection.execute(sql.FORGET_SAME, (row.trace_id, row.unit, row.revision))
-    number = connection.execute(sql.ADD_REPORT, values).lastrowid
+    connection.execute(_FORGET_SAME, (row.trace_id, row.unit, row.revision))
+    number = connection.execute(_ADD_REPORT, values).lastrowid
     connection.executemany(
-        sql.ADD_VERDICT,
+        _ADD_VERDICT,
         [
             (number, position, verdict.criteria, verdict.evaluator, verdict.label, verdict.score, verdict.explanation)
             for position, verdict in enumerate(row.verdicts)
@@ -248,13 +294,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
     if empty:
         connection.executescript(
-            f"BEGIN EXCLUSIVE; {sql.TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT"
+            f"BEGIN EXCLUSIVE; {_TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION}; COMMIT"
         )
         return
     if (found := value("quick_check(1)")) != "ok":
         raise _DamagedError(str(found))
     try:
-        for probe in sql.PROBES:
+        for probe in _PROBES:
             connection.execute(probe)
     except sqlite3.OperationalError as error:  # no such table, no such column
         raise _DamagedError(str(error)) from error
