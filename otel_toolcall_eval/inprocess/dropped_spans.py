@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from otel_toolcall_eval.inprocess.hook_events import TRANSPORT
 
-if TYPE_CHECKING:
-    from otel_toolcall_eval.receivers.ports import LocalSink
-
 _logger = logging.getLogger(__name__)
+
+
+class LocalSink(Protocol):
+    """The worker, as a span processor sees it: it evaluates on a thread of its own and drains the processor's queue."""
+
+    def look(self) -> None:
+        """Wake the worker."""
+        ...
+
+    def refuse(self, transport: str, reason: str) -> None:
+        """Count spans that were dropped."""
+        ...
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Wait until everything that is due is evaluated and exported."""
+        ...
+
+    def shutdown(self, timeout_seconds: float) -> bool:
+        """Evaluate and export everything, and end."""
+        ...
 
 
 class DroppedSpanLog:

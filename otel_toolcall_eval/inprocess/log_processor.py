@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Projection
-    from otel_toolcall_eval.receivers.ports import LogSink, Refused
+    from otel_toolcall_eval.receivers.intake import LogSink, RejectionCounter
 
 _logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ TRANSPORT = "in_process"
 class LogSource(LogRecordProcessor):
     """A log record processor that feeds a sink."""
 
-    def __init__(self, sink: LogSink, *, projection: Callable[[], Projection], refused: Refused, own_scope: str) -> None:
+    def __init__(self, sink: LogSink, *, projection: Callable[[], Projection], refused: RejectionCounter, own_scope: str) -> None:
         """Prepare.
 
         Args:

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otel_toolcall_eval.engine.work_items import WorkItem
+    from otel_toolcall_eval.inprocess.dropped_spans import LocalSink
     from otel_toolcall_eval.inprocess.hook_events import SpanHookEvent
     from otel_toolcall_eval.inprocess.pending_roots import PendingRoots
     from otel_toolcall_eval.inprocess.verdict_listeners import WatchedTraces
     from otel_toolcall_eval.model.bound import BoundCriteria
     from otel_toolcall_eval.model.trace import Projection
-    from otel_toolcall_eval.receivers.ports import LocalSink
 
 LOOK_AT: Final = 256
 """News that makes the judging thread come: starts and ends, some hundred spans."""

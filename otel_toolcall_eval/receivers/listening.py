@@ -15,7 +15,7 @@ _PROBLEMS = {
 }
 
 
-def shown(host: str, port: int) -> str:
+def display_address(host: str, port: int) -> str:
     """Return an address as people write it; IPv6 in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -31,7 +31,9 @@ def listen(host: str, port: int, *, port_option: str) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
-        raise SettingsError(where=shown(host, port), what="the host name is not known", fix="use an address such as 127.0.0.1") from error
+        raise SettingsError(
+            where=display_address(host, port), what="the host name is not known", fix="use an address such as 127.0.0.1"
+        ) from error
     bound = socket.socket(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # else a restart would wait for old connections to time out
@@ -43,7 +45,7 @@ def listen(host: str, port: int, *, port_option: str) -> socket.socket:
     except OSError as error:
         bound.close()
         what, fix = _PROBLEMS.get(error.errno or 0, (f"can't listen here ({error.strerror})", "choose another address"))
-        raise SettingsError(where=shown(host, port), what=what, fix=fix.format(option=port_option)) from error
+        raise SettingsError(where=display_address(host, port), what=what, fix=fix.format(option=port_option)) from error
     return bound
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.receivers import pending_response
+from otel_toolcall_eval.receivers import intake
 from otel_toolcall_eval.receivers.grpc import receiver as otlp_grpc
 from tests.patience import PATIENCE_SECONDS
 
@@ -16,6 +16,6 @@ if TYPE_CHECKING:
 def _patience() -> Iterator[None]:
     """Let what is sent at once come late, and what is written be written late: on a busy machine seconds pass unseen."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((otlp_grpc, "HEALTH_SECONDS"), (pending_response, "RECEIPT_SECONDS")):
+        for module, name in ((otlp_grpc, "HEALTH_SECONDS"), (intake, "RECEIPT_SECONDS")):
             patch.setattr(module, name, PATIENCE_SECONDS)
         yield

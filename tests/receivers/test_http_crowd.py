@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.receivers.http import connection_pool as http_crowd
-from otel_toolcall_eval.receivers.http.connection_pool import ConnectionPool
+from otel_toolcall_eval.receivers.http import connection as http_crowd
+from otel_toolcall_eval.receivers.http.connection import ConnectionPool
 from tests.patience import PATIENCE_SECONDS
 from tests.receivers.hostile.rows import HEALTHY
 from tests.receivers.receivers import Intake, http_receiver, running

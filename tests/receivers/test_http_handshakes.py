@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
-from otel_toolcall_eval.receivers.http.handshakes import QUIET_SECONDS, Handshakes
+from otel_toolcall_eval.receivers.http.listener import QUIET_SECONDS, Handshakes
 from tests.patience import PATIENCE_SECONDS, wait_for, with_a_limit
 from tests.receivers.certificates import Client, Files
 from tests.receivers.receivers import Intake, http_receiver, running

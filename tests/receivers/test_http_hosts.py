@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.receivers.http.hosts import UnknownHostError
+from otel_toolcall_eval.receivers.http.origins import UnknownHostError
 from otel_toolcall_eval.receivers.http.pages import Page, health_page
-from otel_toolcall_eval.receivers.ports import reason_of
+from otel_toolcall_eval.receivers.intake import reason_of
 from tests.otlp.otlp_requests import numbered, request_of
 from tests.patience import PATIENCE_SECONDS
 from tests.receivers.receivers import JSON, PROTOBUF, Intake, ask, http_receiver, post, running

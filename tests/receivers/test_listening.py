@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from otel_toolcall_eval.model.errors import SettingsError
-from otel_toolcall_eval.receivers.listening import check_free, listen, shown
+from otel_toolcall_eval.receivers.listening import check_free, display_address, listen
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from otel_toolcall_eval.receivers.listening import check_free, listen, shown
     ],
 )
 def test_an_address_is_written_as_people_do(host: str, text: str) -> None:
-    assert shown(host, 4317) == text
+    assert display_address(host, 4317) == text
 
 
 def test_a_free_port_is_bound_and_given_back() -> None:

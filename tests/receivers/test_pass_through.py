@@ -12,8 +12,7 @@ from otel_toolcall_eval.engine.work_items import PendingResponse
 from otel_toolcall_eval.model.errors import DecodeError, ForwardQueueFullError, OverloadedError
 from otel_toolcall_eval.model.trace import Projection
 from otel_toolcall_eval.otlp.replies import Encoding, Signal
-from otel_toolcall_eval.receivers.intake import OtlpIntake
-from otel_toolcall_eval.receivers.ports import reason_of
+from otel_toolcall_eval.receivers.intake import OtlpIntake, reason_of
 from tests.otlp.otlp_requests import numbered, request_of
 from tests.otlp.test_transcoding import everything_in_logs, everything_in_metrics
 from tests.receivers.receivers import Intake

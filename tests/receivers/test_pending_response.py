@@ -12,7 +12,7 @@ import pytest
 
 from otel_toolcall_eval.engine.work_items import PendingResponse
 from otel_toolcall_eval.model.errors import OverloadedError
-from otel_toolcall_eval.receivers import pending_response
+from otel_toolcall_eval.receivers import intake as intake_module
 from otel_toolcall_eval.receivers.grpc import receiver as otlp_grpc
 from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver
 from otel_toolcall_eval.receivers.http.receiver import HttpReceiver
@@ -112,7 +112,7 @@ def test_refusal_of_the_journal_reaches_the_sender_with_a_hint(receiver: Receive
 
 
 def test_sender_that_would_give_up_is_told_before(receiver: Receiver, sink: Writing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending_response, "RECEIPT_SECONDS", 0.05)
+    monkeypatch.setattr(intake_module, "RECEIPT_SECONDS", 0.05)
     with running(receiver):
         assert outcome(send(receiver)) in {"UNAVAILABLE", 503}
     assert len(sink.refusals) == 1
@@ -156,7 +156,7 @@ def test_calls_that_are_held_back_leave_room_for_others() -> None:
 def test_pause_counts_for_the_time_that_a_sender_has(
     kind: type[GrpcReceiver | HttpReceiver], sink: Writing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_response, "RECEIPT_SECONDS", PAUSE_SECONDS / 2)
+    monkeypatch.setattr(intake_module, "RECEIPT_SECONDS", PAUSE_SECONDS / 2)
     sink.seconds = PAUSE_SECONDS
     receiver = kind(intake=OtlpIntake(sink=sink, projection=lambda: KEEP), refused=sink.refused, port=0)
     with running(receiver):

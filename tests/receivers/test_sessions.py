@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.receivers.http.sessions import MAX_SESSIONS, SESSION_SECONDS, Sessions
+from otel_toolcall_eval.receivers.http.page_access import MAX_SESSIONS, SESSION_SECONDS, Sessions
 from tests.receivers.certificates import Files, write_secret
 
 if TYPE_CHECKING:

@@ -1,12 +1,15 @@
-"""Receives the message of each gRPC call, within bounds of time, number and bytes.
+"""Receives the message of each gRPC call, within bounds of time, number and bytes; checks tokens and gives gRPC its certificates.
 
-gRPC's own way with calls of one message is to wait for it on a worker's thread, for ever and before any code of ours runs: as many calls
-that stall as there are workers, from one connection, and nothing is received any more. So every call is registered as one that streams:
-then waiting is ours to end. Many threads wait, since waiting costs nothing; few decode, since decoding costs memory and they would only
-wait for each other.
+gRPC waits for the message of a unary call on a worker's thread, without limit and before any code of ours runs. As many stalled calls as
+there are workers, from one connection, would block everybody. So every call is registered as a streaming one, whose waiting we can end.
+Many threads wait, since waiting costs nothing. Few decode, since decoding costs memory and decoders only wait for each other.
 Rejected: gRPC's own bound on calls (it answers without a hint to resend, so senders drop what they hold), the asyncio server (slower, see
-``otlp_grpc``). Not bounded by anything that gRPC for Python has: connections that are open, and bytes of a message that is still coming;
-so at worst as many messages of full size as calls are under way.
+``receiver``). gRPC for Python cannot bound open connections, nor the bytes of a message that is still coming; so at worst there are as
+many messages of full size as calls.
+
+Tokens are checked in an interceptor, so nothing that is ever served escapes the check. A call without a token gets a streaming handler,
+whatever its client meant: gRPC then does not read the message, and an unknown sender can't make us hold 64 MiB. The health service needs no
+token, see ``health`` for what strangers can make us hold there.
 """
 
 from __future__ import annotations
@@ -16,17 +19,21 @@ import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, cast
 
 import grpc
 
 from otel_toolcall_eval.model.errors import OverloadedError
+from otel_toolcall_eval.receivers.tokens import UnauthenticatedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from otel_toolcall_eval.model.errors import IntakeError
-    from otel_toolcall_eval.receivers.ports import Refused
+    from otel_toolcall_eval.receivers.intake import RejectionCounter
+    from otel_toolcall_eval.receivers.tls import Material, ServerTls
+    from otel_toolcall_eval.receivers.tokens import Tokens
+
 
 MOST_CALLS = 64
 """Calls under way at a time; a sender has one to ten. A message that comes at once is answered within milliseconds."""
@@ -53,7 +60,7 @@ class CallGate:
         self,
         *,
         refuse: Refuse,
-        refused: Refused,
+        refused: RejectionCounter,
         transport: str,
         max_pending_bytes: int,
         most: int = MOST_CALLS,
@@ -248,3 +255,60 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[type-arg] # generic in t
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         found = self._handlers.get(handler_call_details.method)
         return found if found is None or self._may_begin() else self._refusing
+
+
+_OPEN_METHODS = "/grpc.health.v1.Health/"
+"""Probes have no token, and learn nothing but whether we serve."""
+
+_AUTHORIZATION = "authorization"
+
+
+class TokenInterceptor(grpc.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs alone
+    """Lets calls pass that have a token. Any thread."""
+
+    def __init__(self, tokens: Tokens, refuse: Callable[[IntakeError, grpc.ServicerContext], NoReturn]) -> None:
+        """Ask for one of ``tokens``; ``refuse`` counts and ends a call that has none."""
+        self._tokens = tokens
+        self._refuse = refuse
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[bytes, bytes] | None],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[bytes, bytes] | None:
+        """Return the handler of the call, or one that refuses it."""
+        if handler_call_details.method.startswith(_OPEN_METHODS):
+            return continuation(handler_call_details)
+        metadata = handler_call_details.invocation_metadata or ()
+        try:
+            self._tokens.check(next((value for key, value in metadata if key == _AUTHORIZATION), None))
+        except UnauthenticatedError as error:
+            return self._refusing(error)
+        return continuation(handler_call_details)
+
+    def _refusing(self, error: UnauthenticatedError) -> grpc.RpcMethodHandler[bytes, bytes]:
+        def refuse(_requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+            self._refuse(error, context)
+
+        return grpc.stream_unary_rpc_method_handler(refuse)
+
+
+def server_credentials(tls: ServerTls) -> grpc.ServerCredentials:
+    """Return credentials that give each new connection what is in force when it comes."""
+    given = tls.material
+
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
+        """Return what changed since the last connection; None if nothing did. Called for each handshake, on gRPC's threads."""
+        nonlocal given
+        if tls.material is given:
+            return None
+        given = tls.material
+        return _configuration(given)
+
+    # The stubs do not know that None means "as before". Source: grpc.dynamic_ssl_server_credentials.
+    fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", renewed)
+    return grpc.dynamic_ssl_server_credentials(_configuration(given), fetch, require_client_authentication=tls.asks_clients)
+
+
+def _configuration(material: Material) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(material.key, material.chain)], root_certificates=material.client_ca)

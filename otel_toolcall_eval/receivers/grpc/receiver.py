@@ -22,19 +22,16 @@ from otel_toolcall_eval.model.errors import IntakeError, SettingsError
 from otel_toolcall_eval.otlp.replies import Encoding, Signal, error_reply, retry_info
 from otel_toolcall_eval.otlp.services import GRPC_SERVICES
 from otel_toolcall_eval.otlp.unpacking import gunzip, is_packed, too_large
-from otel_toolcall_eval.receivers.grpc.calls import MESSAGE_SECONDS, MOST_CALLS, CallGate
+from otel_toolcall_eval.receivers.grpc.calls import MESSAGE_SECONDS, MOST_CALLS, CallGate, TokenInterceptor, server_credentials
 from otel_toolcall_eval.receivers.grpc.health import HEALTH_CALLS, HEALTH_READING, HEALTH_REQUEST_BYTES, HEALTH_SECONDS, Health
-from otel_toolcall_eval.receivers.grpc.protection import TokenInterceptor, server_credentials
-from otel_toolcall_eval.receivers.listening import check_free, shown
-from otel_toolcall_eval.receivers.pending_response import wait_for
-from otel_toolcall_eval.receivers.ports import DEFAULT_MAX_MESSAGE_BYTES, reason_of
+from otel_toolcall_eval.receivers.intake import DEFAULT_MAX_MESSAGE_BYTES, reason_of, wait_for
+from otel_toolcall_eval.receivers.listening import check_free, display_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from otel_toolcall_eval.engine.work_items import PendingResponse
-    from otel_toolcall_eval.receivers.intake import OtlpIntake
-    from otel_toolcall_eval.receivers.ports import Refused
+    from otel_toolcall_eval.receivers.intake import OtlpIntake, RejectionCounter
     from otel_toolcall_eval.receivers.tls import ServerTls
     from otel_toolcall_eval.receivers.tokens import Tokens
 
@@ -57,7 +54,7 @@ class GrpcReceiver:
         self,
         *,
         intake: OtlpIntake,
-        refused: Refused,
+        refused: RejectionCounter,
         host: str = "127.0.0.1",
         port: int = 4317,
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
@@ -116,7 +113,7 @@ class GrpcReceiver:
         server = grpc.server(calls.workers, interceptors=self._interceptors, options=self._options())
         exports = {f"/{name}/Export": partial(self._answer, signal) for signal, name in GRPC_SERVICES.items()}
         server.add_generic_rpc_handlers((calls.service(exports), *self._health.handlers(health)))
-        address = shown(self._host, self._asked_port)
+        address = display_address(self._host, self._asked_port)
         try:
             if self._tls is None:
                 self._port = server.add_insecure_port(address)

@@ -17,15 +17,15 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from otel_toolcall_eval.model.errors import IntakeError
 from otel_toolcall_eval.otlp.replies import Encoding, error_reply, status_reply
 from otel_toolcall_eval.receivers.http.connection import MAX_HEADERS, SERVER_HEADER, Connection
-from otel_toolcall_eval.receivers.ports import reason_of
+from otel_toolcall_eval.receivers.intake import reason_of
 from otel_toolcall_eval.receivers.tokens import UnauthenticatedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from otel_toolcall_eval.receivers.http.hosts import Hosts
+    from otel_toolcall_eval.receivers.http.origins import Hosts
     from otel_toolcall_eval.receivers.http.pages import Page
-    from otel_toolcall_eval.receivers.ports import Refused
+    from otel_toolcall_eval.receivers.intake import RejectionCounter
     from otel_toolcall_eval.receivers.tokens import Tokens
 
 _logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class HttpResponse:
 class HttpAnswers:
     """Base of the services: ``route`` says what is served."""
 
-    def __init__(self, *, refused: Refused, hosts: Hosts, tokens: Tokens | None, open_paths: frozenset[str] = frozenset()) -> None:
+    def __init__(self, *, refused: RejectionCounter, hosts: Hosts, tokens: Tokens | None, open_paths: frozenset[str] = frozenset()) -> None:
         """Take what every service has.
 
         Args:

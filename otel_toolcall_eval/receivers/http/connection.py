@@ -1,11 +1,18 @@
-"""One HTTP connection: cuts clients that don't finish their headers or don't read their answers, and answers what is not HTTP.
+"""One HTTP connection, and the pool of all connections of a listener.
 
+A connection cuts clients that don't finish their headers or don't read their answers, and answers what is not HTTP.
+
+The pool bounds how many there are: a connection costs a file, and where files run out nobody is served, gRPC's clients included. When one
+more comes, the pool closes the connection that has kept us waiting longest: first a client that has not finished a request, then one that
+has none to send; never one whose request is complete and unanswered. Rejected: turning only newcomers away (a few hundred silent sockets
+would keep everybody out), a limit for each address (behind a proxy or a Kubernetes service all senders share one).
 Threads: the receiver's event loop only.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
@@ -18,7 +25,6 @@ if TYPE_CHECKING:
 
     from aiohttp import StreamReader
 
-    from otel_toolcall_eval.receivers.http.connection_pool import ConnectionPool
 
 SERVER_HEADER = {"Server": "otel-toolcall-eval"}
 """Sent with every answer, in place of the library's own, which names versions."""
@@ -210,3 +216,84 @@ class Connection(web.RequestHandler):
         if self._answer_timer is not None:
             self._answer_timer.cancel()
             self._answer_timer = None
+
+
+_MOST_LINGERING = 64
+_PATIENCE_SECONDS = 2.0  # a client that has kept us waiting for less is not slow yet
+
+
+class PooledConnection(Protocol):
+    """One connection."""
+
+    @property
+    def request_is_here(self) -> bool:
+        """Tell whether a request has come in whole and is not answered yet."""
+        ...
+
+    def cut(self) -> None:
+        """Close the connection at once."""
+        ...
+
+
+class ConnectionPool:
+    """Keeps the connections of one receiver in the order in which they keep us waiting."""
+
+    def __init__(self, most: int) -> None:
+        """Allow ``most`` connections."""
+        self._most = most
+        self._unfinished: OrderedDict[PooledConnection, float] = (
+            OrderedDict()
+        )  # since when it owes us the rest of a request, or its first one
+        self._idle: OrderedDict[PooledConnection, float] = OrderedDict()  # since when its last request is answered
+        self._lingering: set[PooledConnection] = set()
+
+    def __len__(self) -> int:
+        """Return how many connections there are."""
+        return len(self._unfinished) + len(self._idle)
+
+    def admit(self, member: PooledConnection, *, now: float) -> bool:
+        """Take a new connection in, in place of another if need be; False if there is no place.
+
+        Args:
+            member: the connection.
+            now: monotonic time in seconds.
+        """
+        if len(self) >= self._most and not (self._make_room(self._unfinished, now) or self._make_room(self._idle, now)):
+            return False
+        self._unfinished[member] = now
+        return True
+
+    def begins(self, member: PooledConnection, *, now: float) -> None:
+        """Note that an idle connection has sent the first bytes of a request."""
+        if self._idle.pop(member, None) is not None:
+            self._unfinished[member] = now
+
+    def is_answered(self, member: PooledConnection, *, now: float) -> None:
+        """Note that its request is answered."""
+        if self._unfinished.pop(member, None) is not None or self._idle.pop(member, None) is not None:
+            self._idle[member] = now
+
+    def keep_for_response(self, member: PooledConnection) -> bool:
+        """Tell whether a connection that was turned away may stay open for the moment that it takes to read why."""
+        self.leave(member)
+        if len(self._lingering) >= _MOST_LINGERING:
+            return False
+        self._lingering.add(member)
+        return True
+
+    def leave(self, member: PooledConnection) -> None:
+        """Note that a connection is closed."""
+        self._lingering.discard(member)
+        self._unfinished.pop(member, None)
+        self._idle.pop(member, None)
+
+    def _make_room(self, among: OrderedDict[PooledConnection, float], now: float) -> bool:
+        """Cut the connection that has kept us waiting longest, if one has for long enough."""
+        for member, since in among.items():
+            if now - since < _PATIENCE_SECONDS:
+                return False
+            if not member.request_is_here:
+                self.leave(member)
+                member.cut()
+                return True
+        return False

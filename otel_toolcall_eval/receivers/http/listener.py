@@ -1,24 +1,28 @@
-"""An HTTP server on a thread and a loop of its own, whatever it serves.
+"""An HTTP server on a thread and an event loop of its own, whatever it serves.
 
-Choice: aiohttp, driven through its connection class and without its application layer: the few paths need no router, and the limits on
-headers, bodies and memory are ours. It leaves slow headers open; ``http_connection`` cuts them. asyncio cuts slow TLS handshakes.
+Choice: aiohttp, driven through its connection class and without its application layer. The few paths need no router, and the limits on
+headers, bodies and memory are ours. aiohttp leaves slow headers open; ``connection`` cuts them. asyncio cuts slow TLS handshakes.
 CPU a request, decoding included, on a busy machine (``tests/bench/bench_http_servers.py``): 0.36 ms with one span and 5.0 ms with 512;
-hypercorn with starlette 0.76 and 8.0, and it cuts slow headers by itself; granian with starlette 0.46 and 5.3, leaves them open, and calls
-its embedding experimental.
+hypercorn with starlette 0.76 and 8.0, and it cuts slow headers by itself; granian with starlette 0.46 and 5.3, it leaves them open, and
+calls its embedding experimental.
+
+TLS handshakes that fail are counted, and logged once an episode. A sender that does not trust our certificate, shows none, or speaks plain
+HTTP retries for ever, and only its own log has the reason. Connections that close before their handshake has failed are not counted: a
+load balancer's probes do that. gRPC does TLS by itself and reports no failures, so its handshakes are neither counted nor logged.
+Threads: the receiver's event loop, except for ``start`` and ``stop``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from otel_toolcall_eval.receivers.http.connection import Connection
-from otel_toolcall_eval.receivers.http.connection_pool import ConnectionPool
-from otel_toolcall_eval.receivers.http.handshakes import Handshakes
+from otel_toolcall_eval.receivers.http.connection import Connection, ConnectionPool
 from otel_toolcall_eval.receivers.listening import listen
 
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.receivers.http.answers import HttpAnswers
     from otel_toolcall_eval.receivers.tls import ServerTls
+
 
 MOST_CONNECTIONS = 512
 """Open at a time: half of the files that most systems let a process open unasked; the other half is for gRPC, which can't be bounded."""
@@ -185,3 +190,62 @@ async def _cut_tls(transports: list[asyncio.Transport | None]) -> None:
 async def _let_callbacks_run() -> None:
     for _ in range(_LOOP_TURNS):
         await asyncio.sleep(0)
+
+
+_logger = logging.getLogger(__name__)
+
+QUIET_SECONDS = 600.0
+"""Without a failure, end an episode. Senders retry within minutes, so one that fails for days is one episode."""
+
+FAILED = "tls"
+"""The reason under which a handshake that failed is counted; one that took too long is ``too_slow``."""
+
+
+class Handshakes:
+    """Those of one listener."""
+
+    def __init__(self, *, refused: Callable[[str], None], listener: str, seconds: float) -> None:
+        """Start with nothing told.
+
+        Args:
+            refused: counts, by reason.
+            listener: its name in the log.
+            seconds: how long a handshake may take; asyncio ends it then.
+        """
+        self._refused = refused
+        self._listener = listener
+        self._seconds = seconds
+        self._latest: float | None = None
+
+    def failed(self, reason: str) -> None:
+        """Hear that one failed, and OpenSSL's word for it."""
+        self._refused(FAILED)
+        self._tell(reason)
+
+    def watch(self, is_made: Callable[[], bool]) -> None:
+        """Watch over the handshake of a connection that is being accepted; ``is_made`` tells whether it became one.
+
+        To be called where asyncio asks for the connection's protocol: in the task that waits for the handshake and swallows its end.
+        """
+        loop, accepting = asyncio.get_running_loop(), asyncio.current_task()
+        if accepting is None:
+            return
+        begun = loop.time()
+
+        def ended(_accepted: asyncio.Task[object]) -> None:
+            if not is_made() and loop.time() - begun >= self._seconds:
+                self._refused("too_slow")
+                self._tell("too slow")
+
+        accepting.add_done_callback(ended)
+
+    def _tell(self, reason: str) -> None:
+        now = asyncio.get_running_loop().time()
+        begins = self._latest is None or now - self._latest > QUIET_SECONDS
+        self._latest = now
+        if begins:
+            _logger.warning(
+                "a client could not begin TLS; does it trust our certificate, speak TLS 1.2 or later, show a certificate where one is "
+                "asked for? those that follow are counted in toolcall_eval.requests.refused",
+                extra={"listener": self._listener, "reason": reason},
+            )

@@ -1,16 +1,21 @@
-"""Stands before pages for people: lets in who may see them, and logs browsers in.
+"""Controls access to pages for people, and logs browsers in.
 
-Without tokens, the listener's site is for clients on this machine. With them, it is for whoever shows one, from wherever the listener is
-reached: programs in the header ``Authorization``, browsers by a session (``sessions``) that a form opens. The cookie is HttpOnly (no script
-could want it), SameSite=Strict (no other site can make use of it), bound to the site's path, and Secure where there is TLS.
-Cookies know no ports, so its name does: two sidecars on one machine would log each other's users out.
-Threads: the receiver's event loop; pages are made on threads of the gate's own, so that slow ones don't keep health checks waiting.
+Without tokens, the pages are for clients on this machine. With tokens, they are for whoever shows one: programs in the ``Authorization``
+header, browsers by a session, which a form opens, since a browser can't send a bearer token by itself. The cookie is HttpOnly,
+SameSite=Strict, bound to the pages' path, and Secure where there is TLS. Cookies ignore ports, so the cookie's name holds the port: two
+sidecars on one machine would log each other's users out.
+
+A session is named by 256 random bits. Only a hash of them is kept, in memory, so all sessions end with the process. Removing a token from
+the file ends the sessions that it opened. Only holders of a token can open a session, so nobody else can use up the sessions.
+Threads: the receiver's event loop. Pages are made on threads of their own, so that slow ones don't keep health checks waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+import secrets
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,16 +25,16 @@ from otel_toolcall_eval.model.errors import DecodeError, IntakeError
 from otel_toolcall_eval.receivers.http.answers import HttpResponse, MethodError, NotFoundError, UnsupportedMediaError, answer_of
 from otel_toolcall_eval.receivers.http.body import BodyReader
 from otel_toolcall_eval.receivers.http.pages import TEXT, SiteRequest, is_local
-from otel_toolcall_eval.receivers.http.sessions import SESSION_SECONDS, Sessions
-from otel_toolcall_eval.receivers.tokens import UnauthenticatedError
+from otel_toolcall_eval.receivers.tokens import UnauthenticatedError, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from aiohttp import web
 
     from otel_toolcall_eval.receivers.http.pages import Page, StatusPages
     from otel_toolcall_eval.receivers.tokens import Tokens
+
 
 SITE_HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
@@ -183,3 +188,51 @@ def _is_browser(request: web.BaseRequest) -> bool:
 def _see(location: str, *, cookie: str | None = None) -> HttpResponse:
     headers = {"Location": location, **({} if cookie is None else {"Set-Cookie": cookie})}
     return HttpResponse(status=303, body=b"", content_type=TEXT, headers=headers)
+
+
+MAX_SESSIONS = 100
+"""Beyond it, the oldest ends."""
+
+SESSION_SECONDS = 12 * 3600.0
+"""A working day, whether or not the session is used."""
+
+
+class Sessions:
+    """Open sessions. Belongs to one thread."""
+
+    def __init__(self, tokens: Tokens, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin without any.
+
+        Args:
+            tokens: open sessions.
+            clock: seconds from any origin.
+        """
+        self._tokens = tokens
+        self._clock = clock
+        self._open: dict[bytes, tuple[bytes, float]] = {}
+
+    def begin(self, token: str) -> str | None:
+        """Return the name of a new session, for a cookie; None if the token is not valid."""
+        digest = digest_of(token.encode(errors="replace"))
+        if not self._tokens.holds(digest):
+            return None
+        if len(self._open) >= MAX_SESSIONS:
+            del self._open[next(iter(self._open))]
+        name = secrets.token_urlsafe(32)
+        self._open[digest_of(name.encode())] = (digest, self._clock() + SESSION_SECONDS)
+        return name
+
+    def is_open(self, name: str | None) -> bool:
+        """Tell whether a session is open. It is found by its hash, so the time that this takes tells nothing of its name."""
+        key = digest_of((name or "").encode(errors="replace"))
+        if key not in self._open:
+            return False
+        token, until = self._open[key]
+        if self._clock() < until and self._tokens.holds(token):
+            return True
+        del self._open[key]
+        return False
+
+    def end(self, name: str | None) -> None:
+        """End a session, if it is open."""
+        self._open.pop(digest_of((name or "").encode(errors="replace")), None)

@@ -19,15 +19,15 @@ from otel_toolcall_eval.model.errors import DecodeError, IntakeError
 from otel_toolcall_eval.otlp.replies import Encoding
 from otel_toolcall_eval.receivers.http.answers import HttpAnswers, HttpResponse, MethodError, NotFoundError, UnsupportedMediaError
 from otel_toolcall_eval.receivers.http.body import BodyReader
-from otel_toolcall_eval.receivers.http.hosts import Hosts
 from otel_toolcall_eval.receivers.http.listener import HttpListener
+from otel_toolcall_eval.receivers.http.origins import Hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from aiohttp import web
 
-    from otel_toolcall_eval.receivers.ports import Refused
+    from otel_toolcall_eval.receivers.intake import RejectionCounter
     from otel_toolcall_eval.receivers.tls import ServerTls
     from otel_toolcall_eval.receivers.tokens import Tokens
 
@@ -63,7 +63,7 @@ class ControlListener(HttpListener):
         *,
         bind: Callable[[bytes, Sequence[str]], None],
         known: Callable[[], Collection[str]],
-        refused: Refused,
+        refused: RejectionCounter,
         host: str = "127.0.0.1",
         port: int = 0,
         port_option: str = "listen.control",
@@ -108,7 +108,7 @@ class ControlService(HttpAnswers):
         *,
         bind: Callable[[bytes, Sequence[str]], None],
         known: Callable[[], Collection[str]],
-        refused: Refused,
+        refused: RejectionCounter,
         hosts: Hosts,
         tokens: Tokens | None,
     ) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from otel_toolcall_eval.model.errors import DecodeError, IntakeError, OverloadedError, TooLargeError
 from otel_toolcall_eval.receivers.http.body import TooSlowError
-from otel_toolcall_eval.receivers.ports import reason_of
+from otel_toolcall_eval.receivers.intake import reason_of
 
 
 @pytest.mark.parametrize(
