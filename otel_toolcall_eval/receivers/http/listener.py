@@ -246,6 +246,6 @@ class Handshakes:
         if begins:
             _logger.warning(
                 "a client could not begin TLS; does it trust our certificate, speak TLS 1.2 or later, show a certificate where one is "
-                "asked for? those that follow are counted in toolcall_eval.requests.refused",
+                "asked for? those that follow are counted in toolcall_eval.requests.rejected",
                 extra={"listener": self._listener, "reason": reason},
             )

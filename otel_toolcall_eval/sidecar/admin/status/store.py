@@ -46,7 +46,7 @@ FAULTS: Final = (sqlite3.Error, UnicodeDecodeError)
 _TABLES: Final = """
 CREATE TABLE reports (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
-    judged_unix_ns INTEGER NOT NULL,
+    evaluated_unix_ns INTEGER NOT NULL,
     trace_id BLOB NOT NULL,
     unit BLOB NOT NULL,
     revision INTEGER NOT NULL,
@@ -72,18 +72,18 @@ CREATE TRIGGER forgotten AFTER DELETE ON reports BEGIN DELETE FROM verdicts WHER
 """
 
 _PROBES: Final = (
-    "SELECT number, judged_unix_ns, trace_id, unit, revision, agent, service, passed, size, document FROM reports LIMIT 0",
+    "SELECT number, evaluated_unix_ns, trace_id, unit, revision, agent, service, passed, size, document FROM reports LIMIT 0",
     "SELECT report, position, criteria, evaluator, label, score, explanation FROM verdicts LIMIT 0",
 )
 
 _ADD_REPORT: Final = """
-INSERT INTO reports (judged_unix_ns, trace_id, unit, revision, agent, service, passed, size, document)
+INSERT INTO reports (evaluated_unix_ns, trace_id, unit, revision, agent, service, passed, size, document)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADD_VERDICT: Final = "INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 _FORGET_SAME: Final = "DELETE FROM reports WHERE trace_id = ? AND unit = ? AND revision = ?"
-_FORGET_OLD: Final = "DELETE FROM reports WHERE judged_unix_ns < ?"
+_FORGET_OLD: Final = "DELETE FROM reports WHERE evaluated_unix_ns < ?"
 _FORGET_ONE: Final = "DELETE FROM reports WHERE number = ?"
 _OLDEST: Final = "SELECT number, size FROM reports WHERE passed = ? ORDER BY number LIMIT 1"
 _TOTALS: Final = "SELECT passed, count(*), sum(size) FROM reports GROUP BY passed"
