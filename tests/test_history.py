@@ -23,8 +23,8 @@ from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents
 from otel_toolcall_eval.exporters.metrics.aggregator import Aggregator
 from otel_toolcall_eval.exporters.metrics.emitter import MetricsEmitter
 from otel_toolcall_eval.otlp import json_traces, protobuf_traces
-from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check
+from otel_toolcall_eval.settings.criteria_models import evaluators_by_criteria
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
 from tests.bench import bench_judging, loads
@@ -73,7 +73,7 @@ class Process:
     """From spans to events and metrics, with the memory of all that."""
 
     def __init__(self, criteria: Sequence[CriteriaSet], values: ExplainValues, limits: BufferLimits | None = None) -> None:
-        self.pipeline = Pipeline(reader=default_extractor(), evaluators=EVALUATORS, criteria=criteria, limits=limits)
+        self.pipeline = Pipeline(reader=default_extractor(), evaluators=evaluators_by_criteria(), criteria=criteria, limits=limits)
         self._now_ns = SECOND_NS
         self._logs, self._spans = EventSender(), EventSender()
         explain = ExplanationPolicy(values=values)

@@ -34,7 +34,7 @@ from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Projection, Trigger
 from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
 from otel_toolcall_eval.receivers.intake import OtlpIntake
-from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
+from otel_toolcall_eval.settings.criteria_models import evaluators_by_criteria
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.fakes import ListEmitter, span
 from tests.otlp.test_protobuf_logs import log, request, text, to_json
@@ -79,7 +79,7 @@ LATER_NS = 10**12
 
 def pipeline(*sets: CriteriaSet) -> Pipeline:
     extractor = default_extractor()
-    return Pipeline(reader=extractor, evaluators=EVALUATORS, criteria=sets, logs=LogCorrelator(LogJoiner(extractor.asked)))
+    return Pipeline(reader=extractor, evaluators=evaluators_by_criteria(), criteria=sets, logs=LogCorrelator(LogJoiner(extractor.asked)))
 
 
 def counts(pipe: Pipeline) -> dict[str, int]:

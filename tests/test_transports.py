@@ -26,8 +26,8 @@ from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorSco
 from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver
 from otel_toolcall_eval.receivers.http.receiver import HttpReceiver
 from otel_toolcall_eval.receivers.intake import OtlpIntake
-from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check
+from otel_toolcall_eval.settings.criteria_models import evaluators_by_criteria
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 from tests.fakes import SECOND_NS, ListEmitter, ManualClock, decoded
 from tests.patience import PATIENCE_SECONDS
@@ -80,7 +80,7 @@ class Rig:
         self.clock = ManualClock()
         self.emitter = ListEmitter()
         sets = [CriteriaSet(name="law", checks=CHECKS, version="1", selector=Selector(reach=SelectorScope.EVERY))]
-        pipeline = Pipeline(reader=default_extractor(), evaluators=EVALUATORS, criteria=sets)
+        pipeline = Pipeline(reader=default_extractor(), evaluators=evaluators_by_criteria(), criteria=sets)
         self.worker = Worker(pipeline, [self.emitter], clock=self.clock)
         worker = self.worker
         intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection)

@@ -14,8 +14,8 @@ from otel_toolcall_eval.engine.evaluation import evaluate as hold_against
 from otel_toolcall_eval.engine.evaluation import included, label
 from otel_toolcall_eval.inprocess.sdk_spans import SpanConverter
 from otel_toolcall_eval.model.tool_call import CallLog
-from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check, build_checks, check_config
+from otel_toolcall_eval.settings.criteria_models import EvaluatorType, evaluators_by_criteria, referred
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 
 if TYPE_CHECKING:
@@ -110,10 +110,16 @@ def _warn(problem: Problem) -> None:
     warnings.warn(str(problem), stacklevel=4)
 
 
-class _ToolCallEvaluator:
-    """What the four evaluators share."""
+class GuidesEvaluator:
+    """An evaluator in the guides' form; the registry knows it by the name of the class."""
 
     evaluator_id: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        """Look up the evaluator's ID, unless a class derived from one of ours has it."""
+        kind = referred(cls.__name__)
+        if isinstance(kind, EvaluatorType):
+            cls.evaluator_id = kind.evaluator_id
 
     def __init__(self, id: str = "", config: JsonObject | None = None) -> None:  # noqa: A002 - the signature of the guides
         """Configure the evaluator.
@@ -153,28 +159,20 @@ class _ToolCallEvaluator:
         return judge(build_check(self.evaluator_id, self.config, criteria, warn=_warn), extract(spans))
 
 
-class ToolCallCountEvaluator(_ToolCallEvaluator):
+class ToolCallCountEvaluator(GuidesEvaluator):
     """Holds how often tools were called against ``{"tool_calls_count": {tool: (operator, count)}}``."""
 
-    evaluator_id = "tool-call-count"
 
-
-class ToolCallOrderEvaluator(_ToolCallEvaluator):
+class ToolCallOrderEvaluator(GuidesEvaluator):
     """Holds the order of tool calls against ``{"tool_calls_order": [tool, ...]}``."""
 
-    evaluator_id = "tool-call-order"
 
-
-class ToolCallArgsEvaluator(_ToolCallEvaluator):
+class ToolCallArgsEvaluator(GuidesEvaluator):
     """Holds the arguments of tool calls against ``{"tool_calls": [{"name": tool, "args": {...}}, ...]}``."""
 
-    evaluator_id = "tool-call-args"
 
-
-class ToolCallOutputEvaluator(_ToolCallEvaluator):
+class ToolCallOutputEvaluator(GuidesEvaluator):
     """Holds the outputs of tool calls against ``{"tool_outputs": [{"name": tool, "output": ...}, ...]}``."""
-
-    evaluator_id = "tool-call-output"
 
 
 def convert(spans: Sequence[ReadableSpan]) -> tuple[Span, ...]:
@@ -203,7 +201,7 @@ def extract(spans: Sequence[ReadableSpan]) -> Extraction:
 def judge(check: Check, extraction: Extraction) -> EvaluationResult:
     """Hold calls against one check."""
     log = CallLog(calls=included(extraction, check.include), open_ended=bool(extraction.doubts))
-    score = hold_against(EVALUATORS, check.criteria, log)
+    score = hold_against(evaluators_by_criteria(), check.criteria, log)
     return EvaluationResult(
         evaluator=check.evaluator,
         score=score.value,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Json
 
@@ -18,6 +18,17 @@ EVERY_TOOL: Final = "*"
 """The key of a count expectation that counts every tool call of the trace."""
 
 MARK_BYTES: Final = 16
+
+
+class Criteria:
+    """What one evaluator expects. Each evaluator has a class of its own."""
+
+    __slots__ = ()
+
+    @property
+    def expectation_count(self) -> int:
+        """Return how many expectations there are."""
+        raise NotImplementedError
 
 
 class Operator(StrEnum):
@@ -41,11 +52,16 @@ class CountExpectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountCriteria:
+class CountCriteria(Criteria):
     """How often tools have to be called. At least one expectation, each tool once."""
 
     expectations: tuple[CountExpectation, ...]
     strict: bool = False
+
+    @property
+    def expectation_count(self) -> int:
+        """Return how many expectations there are."""
+        return len(self.expectations)
 
 
 class Parallel(StrEnum):
@@ -56,12 +72,17 @@ class Parallel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderCriteria:
+class OrderCriteria(Criteria):
     """In which order tools have to be called. At least one name; a name may stand several times."""
 
     expected: tuple[str, ...]
     strict: bool = False
     parallel: Parallel = Parallel.START_TIME
+
+    @property
+    def expectation_count(self) -> int:
+        """Return how many expectations there are."""
+        return len(self.expected)
 
 
 class Matching(StrEnum):
@@ -81,7 +102,7 @@ class ArgsExpectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArgsCriteria:
+class ArgsCriteria(Criteria):
     """What tools have to be called with. At least one expectation.
 
     Attributes:
@@ -92,6 +113,11 @@ class ArgsCriteria:
     strict: bool = False
     subset: bool = False
     matching: Matching = Matching.MAXIMUM
+
+    @property
+    def expectation_count(self) -> int:
+        """Return how many expectations there are."""
+        return len(self.expectations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,15 +130,18 @@ class OutputExpectation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputCriteria:
+class OutputCriteria(Criteria):
     """What tools have to return. At least one expectation."""
 
     expectations: tuple[OutputExpectation, ...]
     strict: bool = False
     matching: Matching = Matching.MAXIMUM
 
+    @property
+    def expectation_count(self) -> int:
+        """Return how many expectations there are."""
+        return len(self.expectations)
 
-Criteria: TypeAlias = CountCriteria | OrderCriteria | ArgsCriteria | OutputCriteria
 
 JUDGED_KINDS = frozenset({CallKind.FUNCTION, CallKind.MCP, CallKind.PROVIDER, CallKind.AGENT})
 JUDGED_PHASES = frozenset({CallPhase.EXECUTED})
@@ -136,7 +165,7 @@ class Check:
 
     Attributes:
         evaluator: the name that scores are emitted under, such as ``ToolCallCountEvaluator``.
-        evaluator_id: ``tool-call-count``, ``tool-call-order``, ``tool-call-args`` or ``tool-call-output``.
+        evaluator_id: such as ``tool-call-count``.
         pass_threshold: least score, in [0.0, 1.0], that is labelled ``pass``.
     """
 

@@ -13,31 +13,19 @@ from otel_toolcall_eval.engine.buffer.log_correlator import LogCorrelator
 from otel_toolcall_eval.engine.buffer.log_store import LogLimits
 from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.engine.pipeline import Pipeline
-from otel_toolcall_eval.evaluators.args import ArgsEvaluator
-from otel_toolcall_eval.evaluators.count import CountEvaluator
-from otel_toolcall_eval.evaluators.order import OrderEvaluator
-from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
-from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, LoadedCriteria, load_criteria
+from otel_toolcall_eval.settings.criteria_models import evaluators_by_criteria
 from otel_toolcall_eval.settings.dialect_file import build_extractor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from otel_toolcall_eval.engine.evaluation import Evaluators
     from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.settings.service import Settings
 
 SECOND_NS = 1_000_000_000
-
-EVALUATORS: Evaluators = {
-    CountCriteria: CountEvaluator(),
-    OrderCriteria: OrderEvaluator(),
-    ArgsCriteria: ArgsEvaluator(),
-    OutputCriteria: OutputEvaluator(),
-}
 
 _FOREVER_NS = 2**62
 _KEEP_EVERYTHING = BufferLimits(num_traces=2**62, limit_bytes=2**62, maximum_trace_size_bytes=2**62, span_limit=2**62)
@@ -75,7 +63,7 @@ def build_pipeline(
     reader = build_extractor(settings.dialects)
     return Pipeline(
         reader=reader,
-        evaluators=EVALUATORS,
+        evaluators=evaluators_by_criteria(),
         criteria=criteria.sets,
         policy=settings.completion,
         limits=settings.buffer,

@@ -10,20 +10,10 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from otel_toolcall_eval.model.bound import BoundCriteria
-from otel_toolcall_eval.model.criteria import (
-    ArgsCriteria,
-    Check,
-    CountCriteria,
-    Criteria,
-    CriteriaSet,
-    OrderCriteria,
-    OutputCriteria,
-    Selector,
-    SelectorScope,
-)
+from otel_toolcall_eval.model.criteria import Check, Criteria, CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.model.errors import CriteriaError, Problem
 from otel_toolcall_eval.settings.config_model import check, member, place_of
-from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorType, referred
+from otel_toolcall_eval.settings.criteria_models import EVALUATOR_TYPES, EvaluatorType, referred, type_of_criteria
 from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation, quoted, use_one_of
 from otel_toolcall_eval.settings.plain_values import plain_values
 
@@ -169,7 +159,7 @@ def _tell(diagnostics: Diagnostics, warn: Callable[[Problem], None] | None) -> N
 def _configured(name: str, config: Mapping[str, object] | None, diagnostics: Diagnostics, *, tolerant: bool) -> ConfiguredEvaluator:
     kind = referred(name)
     if not isinstance(kind, EvaluatorType):
-        fix = use_one_of(name, [*BY_ID, *(kind.class_name for kind in BY_ID.values())])
+        fix = use_one_of(name, [*EVALUATOR_TYPES, *(kind.class_name for kind in EVALUATOR_TYPES.values())])
         raise CriteriaError(where="evaluator", what=f"{quoted(name)} is not an evaluator of ours", fix=fix)
     place = SourceLocation(origin="", shown=(_name_in(config) or kind.class_name,))
     raw = plain_values(config, place, diagnostics, from_code=True)
@@ -190,13 +180,6 @@ GuidesForm: TypeAlias = Mapping[str, JsonObject | None]
 GivenObject: TypeAlias = CriteriaSet | Check | Criteria
 
 GivenCriteria: TypeAlias = GuidesForm | GivenObject | str | Sequence[GivenObject | str]
-
-_EVALUATOR_IDS: Mapping[type, str] = {
-    CountCriteria: "tool-call-count",
-    OrderCriteria: "tool-call-order",
-    ArgsCriteria: "tool-call-args",
-    OutputCriteria: "tool-call-output",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,8 +259,8 @@ def _of_objects(criteria: GivenObject | str | Sequence[GivenObject | str], name:
             sets.append(given if given.version else versioned(given))
         elif isinstance(given, Check):
             checks.append(given)
-        elif isinstance(given, CountCriteria | OrderCriteria | ArgsCriteria | OutputCriteria):
-            kind = BY_ID[_EVALUATOR_IDS[type(given)]]
+        elif isinstance(given, Criteria):
+            kind = type_of_criteria(given)
             checks.append(Check(evaluator=kind.class_name, evaluator_id=kind.evaluator_id, criteria=given))
         else:
             message = f"{where}: {type(given).__name__} is no criteria; give the guides' mapping, criteria objects, or names"

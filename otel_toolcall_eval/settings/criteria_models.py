@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from pydantic import Field
 
+from otel_toolcall_eval.evaluators.args import ArgsEvaluator
+from otel_toolcall_eval.evaluators.count import CountEvaluator
+from otel_toolcall_eval.evaluators.order import OrderEvaluator
+from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.model.criteria import (
     JUDGED_CALLS,
     JUDGED_KINDS,
@@ -22,6 +26,7 @@ from otel_toolcall_eval.model.criteria import (
     CallFilter,
     CountCriteria,
     CountExpectation,
+    Criteria,
     Matching,
     OrderCriteria,
     OutputCriteria,
@@ -43,8 +48,9 @@ from otel_toolcall_eval.settings.types import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Never
 
-    from otel_toolcall_eval.model.criteria import Criteria
+    from otel_toolcall_eval.engine.evaluation import Evaluator, Evaluators
     from otel_toolcall_eval.model.tool_call import Json
 
 
@@ -121,7 +127,10 @@ class EvaluatorConfig(ConfigModel):
     default_evaluation_criteria: AnyValue = Field(default=None, description="Criteria for items that give none of their own.")
 
     expects: ClassVar[type[ConfigModel]]
-    """What its criteria look like."""
+    """What its criteria look like in files."""
+
+    builds: ClassVar[type[Criteria]]
+    """What ``build`` returns."""
 
     def build(self, expected: Any) -> Criteria:  # noqa: ANN401 - each takes what it expects
         """Return criteria under this configuration."""
@@ -132,6 +141,7 @@ class CountConfig(EvaluatorConfig):
     """``evaluatorConfig`` of ToolCallCountEvaluator."""
 
     expects = CountModel
+    builds = CountCriteria
 
     def build(self, expected: CountModel) -> CountCriteria:
         """Return criteria under this configuration."""
@@ -145,6 +155,7 @@ class OrderConfig(EvaluatorConfig):
     """``evaluatorConfig`` of ToolCallOrderEvaluator."""
 
     expects = OrderModel
+    builds = OrderCriteria
 
     parallel: Parallel = Field(
         default=Parallel.START_TIME,
@@ -169,6 +180,7 @@ class ArgsConfig(_PairingConfig):
     """``evaluatorConfig`` of ToolCallArgsEvaluator."""
 
     expects = ArgsModel
+    builds = ArgsCriteria
 
     subset: Flag = Field(default=False, description="Let actual calls have more arguments than expected.")
 
@@ -185,6 +197,7 @@ class OutputConfig(_PairingConfig):
     """``evaluatorConfig`` of ToolCallOutputEvaluator."""
 
     expects = OutputModel
+    builds = OutputCriteria
 
     def build(self, expected: OutputModel) -> OutputCriteria:
         """Return criteria under this configuration."""
@@ -201,9 +214,7 @@ class EvaluatorModel(ConfigModel):
     id: Name = Field(description="Name that eval sets use for the evaluator.")
     name: Name | None = Field(default=None, description="Name for people; scores are emitted under it if the configuration has no name.")
     description: AnyValue = Field(default=None, description="For people.")
-    evaluator_type_id: Name = Field(
-        description="Which evaluator it is: tool-call-count, -order, -args or -output, with or without uipath-."
-    )
+    evaluator_type_id: Name = Field(description="Which evaluator it is: its ID, such as tool-call-count, with or without uipath-.")
     evaluator_config: AnyValue = Field(default=None, description="Its configuration; null is the same as {}.")
 
 
@@ -248,17 +259,19 @@ _PREFIX = "uipath-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorType:
-    """One of the four evaluators.
+    """An evaluator with the names and models that files, code and tests use for it.
 
     Attributes:
-        evaluator_id: such as ``tool-call-count``; files may put ``uipath-`` before it (SEMANTICS, section 7, row 18).
+        evaluator_id: such as ``tool-call-count``; files may put ``uipath-`` before it, as the evaluation sample does.
         class_name: its name in the guides, and the name of its scores unless the configuration has another.
-        config: model of its configuration.
+        config: model of its configuration, which names the model of its criteria in files.
+        evaluator: takes the criteria that the configuration builds.
     """
 
     evaluator_id: str
     class_name: str
     config: type[EvaluatorConfig]
+    evaluator: Evaluator[Never]
 
 
 class ForeignEvaluator(Enum):
@@ -267,21 +280,18 @@ class ForeignEvaluator(Enum):
     FOREIGN = "foreign"
 
 
-TYPES = (
-    EvaluatorType(evaluator_id="tool-call-count", class_name="ToolCallCountEvaluator", config=CountConfig),
-    EvaluatorType(evaluator_id="tool-call-order", class_name="ToolCallOrderEvaluator", config=OrderConfig),
-    EvaluatorType(evaluator_id="tool-call-args", class_name="ToolCallArgsEvaluator", config=ArgsConfig),
-    EvaluatorType(evaluator_id="tool-call-output", class_name="ToolCallOutputEvaluator", config=OutputConfig),
-)
-
-BY_ID: Mapping[str, EvaluatorType] = {kind.evaluator_id: kind for kind in TYPES}
-
-BY_REFERENCE: Mapping[str, EvaluatorType] = {
-    **BY_ID,
-    **{_PREFIX + kind.evaluator_id: kind for kind in TYPES},
-    **{kind.class_name: kind for kind in TYPES},
+EVALUATOR_TYPES: dict[str, EvaluatorType] = {
+    kind.evaluator_id: kind
+    for kind in (
+        EvaluatorType(evaluator_id="tool-call-count", class_name="ToolCallCountEvaluator", config=CountConfig, evaluator=CountEvaluator()),
+        EvaluatorType(evaluator_id="tool-call-order", class_name="ToolCallOrderEvaluator", config=OrderConfig, evaluator=OrderEvaluator()),
+        EvaluatorType(evaluator_id="tool-call-args", class_name="ToolCallArgsEvaluator", config=ArgsConfig, evaluator=ArgsEvaluator()),
+        EvaluatorType(
+            evaluator_id="tool-call-output", class_name="ToolCallOutputEvaluator", config=OutputConfig, evaluator=OutputEvaluator()
+        ),
+    )
 }
-"""What an eval set may call an evaluator that it does not configure: its ID, with or without prefix, or its class name."""
+"""The registry of evaluators, by ID: whatever knows an evaluator by name or by its criteria asks here, each time anew."""
 
 # They ask a model, or look at the agent's final answer. Names and IDs as the sample's tools write them; with file:// users bring
 # an evaluator of their own.
@@ -315,13 +325,24 @@ def ids_of(kind: EvaluatorType) -> tuple[str, str]:
 def type_of(evaluator_type_id: str) -> EvaluatorType | ForeignEvaluator | None:
     """Return what an ``evaluatorTypeId`` stands for; None if nobody knows it."""
     bare = evaluator_type_id.removeprefix(_PREFIX)
-    if bare in BY_ID:
-        return BY_ID[bare]
+    if bare in EVALUATOR_TYPES:
+        return EVALUATOR_TYPES[bare]
     return ForeignEvaluator.FOREIGN if FOREIGN_PATTERN.fullmatch(evaluator_type_id) else None
 
 
 def referred(name: str) -> EvaluatorType | ForeignEvaluator | None:
-    """Return what an eval set means by a name that no evaluator of the load has; None if nobody knows it."""
-    if name in BY_REFERENCE:
-        return BY_REFERENCE[name]
+    """Return what an eval set means by a name that none of its evaluators has: an ID or a class name; None if nobody knows it."""
+    for kind in EVALUATOR_TYPES.values():
+        if name in (*ids_of(kind), kind.class_name):
+            return kind
     return ForeignEvaluator.FOREIGN if name in _FOREIGN_NAMES or type_of(name) is ForeignEvaluator.FOREIGN else None
+
+
+def type_of_criteria(criteria: Criteria) -> EvaluatorType:
+    """Return the evaluator that takes these criteria."""
+    return next(kind for kind in EVALUATOR_TYPES.values() if kind.config.builds is type(criteria))
+
+
+def evaluators_by_criteria() -> Evaluators:
+    """Return all evaluators by class of the criteria that they take."""
+    return {kind.config.builds: kind.evaluator for kind in EVALUATOR_TYPES.values()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.settings.config_model import check, member, place_of
 from otel_toolcall_eval.settings.criteria_check import ConfiguredEvaluator, criteria_of
-from otel_toolcall_eval.settings.criteria_models import TYPES, EvalItemModel, EvalSetModel, ForeignEvaluator, MatchModel
+from otel_toolcall_eval.settings.criteria_models import EVALUATOR_TYPES, EvalItemModel, EvalSetModel, ForeignEvaluator, MatchModel
 from otel_toolcall_eval.settings.diagnostics import SourceLocation, did_you_mean, quoted, use_one_of
 from otel_toolcall_eval.settings.evaluator_file import EvaluatorScope, find, key_of
 from otel_toolcall_eval.settings.types import kind_of
@@ -21,25 +21,17 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import Check, Criteria
     from otel_toolcall_eval.model.tool_call import Json
     from otel_toolcall_eval.model.trace import Attributes, Value
+    from otel_toolcall_eval.settings.criteria_models import EvaluatorType
     from otel_toolcall_eval.settings.diagnostics import Diagnostics
     from otel_toolcall_eval.settings.document import SettingsDocument
     from otel_toolcall_eval.settings.evaluator_file import Known, Strictness
 
 
 @cache
-def _unconfigured() -> Mapping[str, ConfiguredEvaluator]:
-    """Return the evaluators that a set may name without their file, by ID. Not made at import, since it builds their models."""
-    return {
-        kind.evaluator_id: ConfiguredEvaluator(
-            key=kind.class_name,
-            name=kind.class_name,
-            kind=kind,
-            config=kind.config(),
-            default=None,
-            place=SourceLocation(origin=""),
-        )
-        for kind in TYPES
-    }
+def _unconfigured(kind: EvaluatorType) -> ConfiguredEvaluator:
+    """Return an evaluator that a set may name without its file."""
+    origin = SourceLocation(origin="")
+    return ConfiguredEvaluator(key=kind.class_name, name=kind.class_name, kind=kind, config=kind.config(), default=None, place=origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +83,9 @@ class EvalSetReader:
             yield at.at(index).shown_as(shown), raw
 
     def _find(self, identifier: str, place: SourceLocation, scopes: Sequence[EvaluatorScope]) -> Known | None:
-        found = find(identifier, scopes, _unconfigured())
+        found = find(identifier, scopes, _unconfigured)
         if found is None:
-            known = {*(key for scope in scopes for key in scope.keys), *(kind.class_name for kind in TYPES)}
+            known = {*(key for scope in scopes for key in scope.keys), *(kind.class_name for kind in EVALUATOR_TYPES.values())}
             self._diagnostics.problem(place, f"no evaluator has the ID {quoted(identifier)}", use_one_of(identifier, known))
         return found
 

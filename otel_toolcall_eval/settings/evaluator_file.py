@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from otel_toolcall_eval.settings.config_model import check, member, place_of
 from otel_toolcall_eval.settings.criteria_check import ConfiguredEvaluator, configure
-from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorModel, EvaluatorType, ForeignEvaluator, referred, type_of
+from otel_toolcall_eval.settings.criteria_models import EVALUATOR_TYPES, EvaluatorModel, EvaluatorType, ForeignEvaluator, referred, type_of
 from otel_toolcall_eval.settings.diagnostics import quoted, use_one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from otel_toolcall_eval.settings.diagnostics import Diagnostics, SourceLocation
 
@@ -56,7 +56,7 @@ class EvaluatorScope:
         kind = type_of(type_id) if isinstance(type_id, str) else None
         if kind is None and isinstance(type_id, str) and type_id:
             at = place_of(raw, "evaluator_type_id", place)
-            diagnostics.problem(at, f"{quoted(type_id)} is not an evaluator that we know", use_one_of(type_id, BY_ID))
+            diagnostics.problem(at, f"{quoted(type_id)} is not an evaluator that we know", use_one_of(type_id, EVALUATOR_TYPES))
         if kind is ForeignEvaluator.FOREIGN:
             diagnostics.warn(place, f"an evaluator of type {quoted(str(type_id))} is not run here", "use the sample's own tools for it")
         key = identifier if isinstance(identifier, str) else ""
@@ -98,11 +98,11 @@ class EvaluatorScope:
         return None if found is None else found[0]
 
 
-def find(identifier: str, scopes: Iterable[EvaluatorScope], defaults: Mapping[str, ConfiguredEvaluator]) -> Known | None:
-    """Return what an eval set means by an ID: the nearest evaluator that has it, else one of the four as it comes."""
+def find(identifier: str, scopes: Iterable[EvaluatorScope], unconfigured: Callable[[EvaluatorType], ConfiguredEvaluator]) -> Known | None:
+    """Return what an eval set means by an ID: the nearest evaluator that has it, else one of ours as it comes."""
     for scope in scopes:
         found = scope.get(identifier)
         if found is not None:
             return found
     kind = referred(identifier)
-    return defaults[kind.evaluator_id] if isinstance(kind, EvaluatorType) else kind
+    return unconfigured(kind) if isinstance(kind, EvaluatorType) else kind

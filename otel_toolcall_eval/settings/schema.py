@@ -12,8 +12,8 @@ from pydantic.json_schema import models_json_schema
 
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.settings.criteria_models import (
+    EVALUATOR_TYPES,
     FOREIGN_PATTERN,
-    TYPES,
     EvalItemModel,
     EvalSetModel,
     EvaluatorModel,
@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-_CONFIGS: tuple[type[EvaluatorConfig], ...] = tuple(kind.config for kind in TYPES)
-_MODELS: tuple[type[ConfigModel], ...] = (
-    *(model for config in _CONFIGS for model in (config, config.expects)),
-    *(EvaluatorModel, EvalSetModel, EvalItemModel, MatchModel, ServiceModel),
-)
 _TOPS: Mapping[str, tuple[type[ConfigModel], ...]] = {
     "criteria": (EvaluatorModel, EvalSetModel),
     "evaluator": (EvaluatorModel,),
@@ -63,9 +58,15 @@ def criteria_schema(kind: str) -> dict[str, object]:
     return {"$schema": _DIALECT, "title": f"otel-toolcall-eval {kind}", **top, "$defs": _reachable(top, definitions)}
 
 
+def _configs() -> list[type[EvaluatorConfig]]:
+    return [kind.config for kind in EVALUATOR_TYPES.values()]
+
+
 def _definitions() -> dict[str, dict[str, object]]:
     """Return the schema of every model, with what the models leave to code filled in, in both spellings."""
-    _, generated = models_json_schema([(model, "validation") for model in _MODELS], by_alias=False)
+    models: list[type[ConfigModel]] = [model for config in _configs() for model in (config, config.expects)]
+    models += [EvaluatorModel, EvalSetModel, EvalItemModel, MatchModel, ServiceModel]
+    _, generated = models_json_schema([(model, "validation") for model in models], by_alias=False)
     definitions = cast("dict[str, dict[str, object]]", generated["$defs"])
     _fill_in(definitions)
     for definition in definitions.values():
@@ -83,15 +84,20 @@ def _fill_in(definitions: Mapping[str, Mapping[str, object]]) -> None:
         properties[name] = {**kept, **schema}
 
     nothing: list[Mapping[str, object]] = [{"type": "null"}, {"type": "object", "maxProperties": 0}]
-    for config in _CONFIGS:
+    for config in _configs():
         empty = {"type": "array", "maxItems": 0}
         only_empties = {"type": "object", "additionalProperties": {"enum": [[], {}]}}
         fill(config, "default_evaluation_criteria", {"anyOf": [*nothing, empty, only_empties, _reference(config.expects)]})
     foreign = {"type": "string", "pattern": FOREIGN_PATTERN.pattern}
-    fill(EvaluatorModel, "evaluator_type_id", {"anyOf": [{"enum": [name for kind in TYPES for name in ids_of(kind)]}, foreign]})
+    ids = [name for kind in EVALUATOR_TYPES.values() for name in ids_of(kind)]
+    fill(
+        EvaluatorModel,
+        "evaluator_type_id",
+        {"anyOf": [{"enum": ids}, foreign]},
+    )
     fill(EvalSetModel, "evaluators", {"type": "array", "items": _reference(EvaluatorModel)})
     fill(EvalSetModel, "evaluations", {"type": "array", "items": _reference(EvalItemModel)})
-    any_criteria = [_reference(config.expects) for config in _CONFIGS]
+    any_criteria = [_reference(config.expects) for config in _configs()]
     fill(EvalItemModel, "evaluation_criterias", {"type": "object", "additionalProperties": {"anyOf": [*nothing, *any_criteria]}})
     fill(EvalItemModel, "match", {"anyOf": [{"type": "null"}, {"enum": ["all", "named"]}, _reference(MatchModel)]})
 
@@ -119,7 +125,7 @@ def _all_of(definition: Mapping[str, object]) -> list[object]:
 
 def _configurations() -> Iterator[Mapping[str, object]]:
     """Yield, for each evaluator, what its configuration looks like."""
-    for kind in TYPES:
+    for kind in EVALUATOR_TYPES.values():
         has_id = {"enum": list(ids_of(kind))}
         keys = ("evaluator_type_id", "evaluatorTypeId")
         named = {"anyOf": [{"required": [key], "properties": {key: has_id}} for key in keys]}

@@ -14,8 +14,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.model.trace import Trace, Trigger
 from otel_toolcall_eval.otlp import protobuf_traces
-from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
+from otel_toolcall_eval.settings.criteria_models import evaluators_by_criteria
 from tests.bench import __main__ as program
 from tests.bench import results as kept
 from tests.bench.agent_traces import SPANS_OF_TRACE, request_of
@@ -68,7 +68,7 @@ def test_writing_ids_into_a_request_changes_nothing_else() -> None:
 )
 def test_the_standard_load_passes_all_four_evaluators_where_it_is_bound(service: str, scores: list[float], tmp_path: Path) -> None:
     (tmp_path / "criteria.json").write_text(criteria(service), encoding="utf-8")
-    pipe = Pipeline(reader=READER, evaluators=EVALUATORS, criteria=load_criteria([CriteriaSource(path=tmp_path)]).sets)
+    pipe = Pipeline(reader=READER, evaluators=evaluators_by_criteria(), criteria=load_criteria([CriteriaSource(path=tmp_path)]).sets)
     spans = tuple(protobuf_traces.decode_traces(request_of(1, 1), pipe.projection).spans)
     report = pipe.judge(Trace(trace_id=spans[0].trace_id, spans=spans, root=spans[-1], trigger=Trigger.ROOT_SPAN))
     assert [verdict.emitted_score for verdict in report.verdicts] == scores

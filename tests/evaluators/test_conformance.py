@@ -8,7 +8,7 @@ from otel_toolcall_eval.evaluators.args import ArgsEvaluator
 from otel_toolcall_eval.evaluators.count import CountEvaluator
 from otel_toolcall_eval.evaluators.order import OrderEvaluator, OrderJustification
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
-from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria
+from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria
 from tests.evaluators.vectors import Vector, read_vectors
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def score_of(criteria: Criteria, calls: CallLog) -> Score:
         return OrderEvaluator().evaluate(criteria, calls)
     if isinstance(criteria, ArgsCriteria):
         return ArgsEvaluator().evaluate(criteria, calls)
+    assert isinstance(criteria, OutputCriteria)
     return OutputEvaluator().evaluate(criteria, calls)
 
 

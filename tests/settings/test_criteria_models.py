@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from otel_toolcall_eval.settings.criteria_models import BY_ID, EvaluatorType, ForeignEvaluator, ids_of, referred, type_of
+from otel_toolcall_eval.settings.criteria_models import EVALUATOR_TYPES, EvaluatorType, ForeignEvaluator, ids_of, referred, type_of
 
 
-@pytest.mark.parametrize("kind", BY_ID.values(), ids=BY_ID)
+@pytest.mark.parametrize("kind", EVALUATOR_TYPES.values(), ids=EVALUATOR_TYPES)
 def test_each_evaluator_is_known_by_its_ids_and_by_its_class_name(kind: EvaluatorType) -> None:
     assert [type_of(name) for name in ids_of(kind)] == [kind, kind]
     assert [referred(name) for name in (*ids_of(kind), kind.class_name)] == [kind, kind, kind]

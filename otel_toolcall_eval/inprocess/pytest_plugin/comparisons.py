@@ -32,6 +32,7 @@ from otel_toolcall_eval.model.payload.difference import differences, likeness
 from otel_toolcall_eval.model.payload.rendering import render
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.tool_call import CallLog, ContentState
+from otel_toolcall_eval.settings.criteria_models import type_of_criteria
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 _MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 SHOWN_CHARACTERS = 200
-_IDS = {CountCriteria: "count", OrderCriteria: "order", ArgsCriteria: "args", OutputCriteria: "output"}
 
 
 class RecordedCalls(Protocol):
@@ -136,8 +136,8 @@ class Comparable:
         return f"inconclusive ({', '.join(doubt.value.replace('_', ' ') for doubt in result.doubts)}); of what was recorded, "
 
     def _judge(self, criteria: Criteria) -> EvaluationResult:
-        kind = _IDS[type(criteria)]
-        return self._calls.judge(Check(evaluator=f"ToolCall{kind.title()}Evaluator", evaluator_id=f"tool-call-{kind}", criteria=criteria))
+        kind = type_of_criteria(criteria)
+        return self._calls.judge(Check(evaluator=kind.class_name, evaluator_id=kind.evaluator_id, criteria=criteria))
 
     def _judge_count(self, tool: str | None, operator: Operator, count: int) -> EvaluationResult:
         expectation = CountExpectation(tool=EVERY_TOOL if tool is None else tool, operator=operator, count=count)

@@ -12,8 +12,8 @@ from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.inprocess.sdk_spans import SpanConverter
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import Trigger
-from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_file import CriteriaSource, load_criteria
+from otel_toolcall_eval.settings.criteria_models import evaluators_by_criteria
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ async def report_on(scenario: Scenario) -> TraceReport:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     await scenario.play(provider)
     criteria = load_criteria([CriteriaSource(path=EVALUATIONS)])
-    pipeline = Pipeline(reader=default_extractor(), evaluators=EVALUATORS, criteria=criteria.sets)
+    pipeline = Pipeline(reader=default_extractor(), evaluators=evaluators_by_criteria(), criteria=criteria.sets)
     converter = SpanConverter()
     spans = [converter.convert(span, pipeline.projection) for span in exporter.get_finished_spans()]
     pipeline.add(spans, now_ns=0, transport="test")

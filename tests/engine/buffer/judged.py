@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
-from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
 from otel_toolcall_eval.settings.criteria_check import build_check
+from otel_toolcall_eval.settings.criteria_models import evaluators_by_criteria
 from otel_toolcall_eval.settings.dialect_file import default_extractor
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def criteria_set(checks: Iterable[Check], name: str = "faults") -> CriteriaSet:
 
 def pipeline(*checks: Check, policy: CompletionPolicy | None = None, limits: BufferLimits | None = None) -> Pipeline:
     """Build a main path that judges every trace by these checks."""
-    return Pipeline(reader=READER, evaluators=EVALUATORS, criteria=[criteria_set(checks)], policy=policy, limits=limits)
+    return Pipeline(reader=READER, evaluators=evaluators_by_criteria(), criteria=[criteria_set(checks)], policy=policy, limits=limits)
 
 
 def said(report: TraceReport) -> list[tuple[str, float | None]]:

@@ -17,7 +17,7 @@ from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
 from otel_toolcall_eval.extraction.log_joining import LogJoiner
-from otel_toolcall_eval.settings.build_pipeline import EVALUATORS
+from otel_toolcall_eval.settings.criteria_models import evaluators_by_criteria
 from otel_toolcall_eval.sidecar.journal.entries import RowKind
 from otel_toolcall_eval.sidecar.journal.sqlite_journal import COMPACT_BYTES, SqliteJournal
 from otel_toolcall_eval.sidecar.journal.store import Sync
@@ -79,7 +79,7 @@ class Life:
     def __post_init__(self) -> None:
         self.pipeline = Pipeline(
             reader=READER,
-            evaluators=EVALUATORS,
+            evaluators=evaluators_by_criteria(),
             criteria=self.criteria,
             policy=self.policy,
             limits=self.limits,

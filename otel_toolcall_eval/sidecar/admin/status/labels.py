@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.model.criteria import ArgsCriteria, CountCriteria, OrderCriteria, OutputCriteria, SelectorScope
+from otel_toolcall_eval.model.criteria import SelectorScope
 from otel_toolcall_eval.model.payload.printable import printable
 from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 
@@ -97,11 +97,7 @@ def score(value: float | None) -> str:
 
 def expectations(criteria: Criteria) -> int:
     """Return how many expectations criteria have."""
-    match criteria:
-        case OrderCriteria():
-            return len(criteria.expected)
-        case CountCriteria() | ArgsCriteria() | OutputCriteria():
-            return len(criteria.expectations)
+    return criteria.expectation_count
 
 
 def selects(selector: Selector, *, values: bool) -> str:
