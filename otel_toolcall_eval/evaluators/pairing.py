@@ -13,6 +13,7 @@ from otel_toolcall_eval.model.criteria import Matching
 from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome
 from otel_toolcall_eval.model.tool_call import ContentState
 from otel_toolcall_eval.model.trace import IncompletenessReason
+from otel_toolcall_eval.model.values import value_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -115,7 +116,7 @@ class Expectations:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Candidates:
     """The calls that some expectation names. A set of them is an integer whose bit i stands for ``calls[i]``.
 

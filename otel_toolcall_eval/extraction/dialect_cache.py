@@ -202,7 +202,7 @@ class DialectCache:
             self._remember_one_more()
             layout.marks[look] = mark
             self._marks.append(mark)
-        object.__setattr__(span, "look", mark)
+        span.look = mark  # type: ignore[misc]  # frozen for everyone else
         return mark.reading or self._read(span)
 
     def _look(self, span: Span, layout: Layout) -> Hashable | None:

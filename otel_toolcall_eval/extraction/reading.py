@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.dialect import Dialect, Pattern, ReadStep, Source, ValueOrigin
 from otel_toolcall_eval.extraction.matching import MAX_TESTED_LENGTH, holds, present, value_of
+from otel_toolcall_eval.model.values import value_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ MAX_FLATTENED_DEPTH = 20
 """How many segments a flattened key is split into; the rest stays together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Found:
     """A recorded value, where it was found, and by which dialect.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from otel_toolcall_eval.model.bound import NOTHING_BOUND, BoundCriteria
+from otel_toolcall_eval.model.values import value_class
 
 if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import Label, TraceReport
@@ -15,7 +16,7 @@ Said: TypeAlias = "tuple[tuple[str, str, Label, float | None], ...]"
 """Criteria, evaluator, label and emitted score of each verdict; empty if nothing judges the trace."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class PriorVerdict:
     """What was said of a trace, kept as long as it may be revised.
 

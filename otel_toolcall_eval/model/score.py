@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from otel_toolcall_eval.model.values import value_class
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -24,7 +26,7 @@ class Outcome(StrEnum):
     WRONG_OUTPUT = "wrong_output"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ExpectationOutcome:
     """The outcome of one expectation. ``tool`` comes from the criteria, so its values are bounded."""
 
@@ -32,7 +34,7 @@ class ExpectationOutcome:
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Comparison:
     """One expectation beside what became of it, in words and without argument or output values.
 
@@ -69,7 +71,7 @@ class Justification(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Score:
     """The answer of one evaluator.
 
@@ -128,7 +130,7 @@ class EvaluatorFailure:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Verdict:
     """What one check says of one trace.
 
@@ -173,7 +175,7 @@ class Verdict:
         return self.score.outcomes or None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TraceReport:
     """Everything decided about one trace.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
+
+from otel_toolcall_eval.model.values import value_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +27,7 @@ class ContentState(StrEnum):
     UNPARSED = "unparsed"  # text that is no object, where an object was due
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Content:
     """A decoded payload.
 
@@ -131,7 +133,7 @@ class Evidence(StrEnum):
     MESSAGE_HISTORY = "message_history"  # what a model asked for, or was told of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ToolCall:
     """One tool call of a trace.
 
@@ -198,7 +200,7 @@ class ToolCall:
         return self.arguments.content.names_from
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class CallLog:
     """The calls that criteria are held against.
 
@@ -221,7 +223,7 @@ class CallLog:
         index = self._by_name
         if index is None:
             index = self._indexed()
-            object.__setattr__(self, "_by_name", index)
+            self._by_name = index  # type: ignore[misc]
         return index
 
     def _indexed(self) -> dict[str, list[int]]:
@@ -238,7 +240,7 @@ class CallLog:
         return index
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class IgnoredSpan:
     """A span that is no tool call of its own, and why."""
 
@@ -248,7 +250,7 @@ class IgnoredSpan:
     dialect: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Extraction:
     """What was read out of a trace.
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TypeAlias
 
+from otel_toolcall_eval.model.values import value_class
+
 Value: TypeAlias = "bool | int | float | str | bytes | tuple[Value, ...] | Mapping[str, Value] | None"
 """An OTLP AnyValue. A kvlist is a mapping, an array a tuple, an empty AnyValue None."""
 
@@ -30,14 +32,14 @@ STATUS_CODES: Mapping[int, StatusCode] = {code.value: code for code in StatusCod
 """By number; senders may send others, which count as UNSET."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Resource:
     """The entity that produced spans."""
 
     attributes: Attributes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Scope:
     """The instrumentation scope that produced spans."""
 
@@ -45,7 +47,7 @@ class Scope:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class SpanEvent:
     """An event on a span."""
 
@@ -54,7 +56,7 @@ class SpanEvent:
     attributes: Attributes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Span:
     """One ended span.
 
@@ -156,7 +158,7 @@ class IncompletenessReason(StrEnum):
     CLOCK_SKEW = "clock_skew"  # the order of calls hangs on clocks that provably disagree
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Trace:
     """All that is known of one trace at the moment it is judged.
 
