@@ -14,7 +14,7 @@ from otel_toolcall_eval.model.tool_call import CallPhase, CallStatus, ContentSta
 from otel_toolcall_eval.model.trace import Span, SpanEvent, StatusCode, Value
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.extraction.lookup_plan import FieldSource, Places, Plan
+    from otel_toolcall_eval.extraction.lookup_plan import FieldSource, LookupPlan, Places
     from otel_toolcall_eval.extraction.span_tree import SpanTree
 
 _Fact = TypeVar("_Fact")
@@ -37,7 +37,7 @@ _TELLING_REQUEST: Final[_Words] = (("_", ("tool_name",)),)
 """The same for a request's wrapper."""
 
 
-def read_call(span: Span, tree: SpanTree, plan: Plan) -> Candidate | None:
+def read_call(span: Span, tree: SpanTree, plan: LookupPlan) -> Candidate | None:
     """Read the call that a tool span stands for; None if it does not name the tool. ``plan`` says where to look."""
     name = text_of(span, tree, plan.name)
     if name is None:
@@ -102,7 +102,7 @@ def text_at(value: Value, source: Source) -> str | None:
     return spelled(at_path(read, source.path))
 
 
-def _aliases(name: str, plan: Plan) -> list[str]:
+def _aliases(name: str, plan: LookupPlan) -> list[str]:
     """Return the name without its plugin's prefix, where a dialect puts one before it."""
     for separators in plan.alias_separators:
         for separator in separators:
@@ -139,7 +139,7 @@ def _hidden(found: Found) -> Found:
     return Found(value="__REDACTED__", source=found.source, dialect=found.dialect)
 
 
-def _set_status(call: Candidate, span: Span, tree: SpanTree, plan: Plan) -> None:
+def _set_status(call: Candidate, span: Span, tree: SpanTree, plan: LookupPlan) -> None:
     """Find out how the call ended. An error that is told anywhere on the span counts, even over the status OK.
 
     Source: DIALECTS, section 2d, rule 7. The span's own status is asked first, since its message is meant for people.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.extraction.conversations import tells_conversation
 from otel_toolcall_eval.extraction.dialect import Dialect, Role, Subject, Test, TestOperator, tests_within
-from otel_toolcall_eval.extraction.lookup_plan import Plan
+from otel_toolcall_eval.extraction.lookup_plan import LookupPlan
 from otel_toolcall_eval.extraction.matching import DialectIndex, fulfils, present, spelled
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class SpanClassification:
     is_agent: bool
     tells_conversation: bool
     content_hint: str
-    plan: Plan | None
+    plan: LookupPlan | None
 
     @classmethod
     def of(cls, matching: Sequence[Dialect], span: Span) -> SpanClassification:
@@ -88,7 +88,7 @@ class SpanClassification:
             dialects=asked,
             candidates=candidates,
             deciding_dialects=deciding_dialects,
-            plan=Plan.of(deciding_dialects, span) if deciding_dialects and first in _PLANNED else None,
+            plan=LookupPlan.of(deciding_dialects, span) if deciding_dialects and first in _PLANNED else None,
             by_event=by_event,
             is_relevant=any(dialect.role is not Role.IGNORE for dialect in asked),
             is_call=settled and first is Role.TOOL,

@@ -41,7 +41,7 @@ class SpanOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FieldSource:
+class FieldOrigin:
     """Where a field of a call was found.
 
     Attributes:
@@ -75,7 +75,7 @@ class SpanExplanation:
     dialects: tuple[str, ...] = ()
     read_by: tuple[str, ...] = ()
     calls: tuple[int, ...] = ()
-    fields: tuple[FieldSource, ...] = ()
+    fields: tuple[FieldOrigin, ...] = ()
 
 
 def explain(extractor: Extractor, spans: Sequence[Span], extraction: Extraction) -> tuple[SpanExplanation, ...]:
@@ -145,17 +145,17 @@ def _merged(role: Role | None) -> str:
     return "a part of the call above it" if role is Role.PART else "another record of a call that is shown already"
 
 
-def _fields(call: ToolCall, tree: SpanTree, readings: SpanClassifications) -> tuple[FieldSource, ...]:
+def _fields(call: ToolCall, tree: SpanTree, readings: SpanClassifications) -> tuple[FieldOrigin, ...]:
     """Return where the fields of a call were found: on its own span, else on those that were merged into it."""
     spans = [tree.by_id[span_id] for span_id in (call.span_id, *call.merged_span_ids)]
     tools = [span for span in spans if readings.role(span) in {Role.TOOL, Role.PART} and not readings.dialects(span)[0].calls_from]
     told = _EVIDENCE.get(call.evidence, "message")
-    found: list[FieldSource] = []
+    found: list[FieldOrigin] = []
     for field, value in (("name", call.name), ("call_id", call.call_id), ("agent", call.agent)):
         source = next((one for span in tools if (one := _text_source(span, tree, readings, field, value)) is not None), None)
         if source is None and value is not None:
             place = "the agent span above" if field == "agent" else told
-            source = FieldSource(field=field, place=place, span_id=call.span_id if field == "agent" or not tools else spans[-1].span_id)
+            source = FieldOrigin(field=field, place=place, span_id=call.span_id if field == "agent" or not tools else spans[-1].span_id)
         if source is not None:
             found.append(source)
     for field, payload in (("arguments", call.arguments), ("output", call.output)):
@@ -163,7 +163,7 @@ def _fields(call: ToolCall, tree: SpanTree, readings: SpanClassifications) -> tu
             continue
         offers = [offer for span in tools for offer in _offers(span, tree, readings, field)]
         best = next((offer for state, offer in offers if state is payload.state), None)
-        found.append(best or FieldSource(field=field, place=told if not tools else "message", span_id=_told_by(spans, readings)))
+        found.append(best or FieldOrigin(field=field, place=told if not tools else "message", span_id=_told_by(spans, readings)))
     return tuple(found)
 
 
@@ -172,7 +172,7 @@ def _told_by(spans: Sequence[Span], readings: SpanClassifications) -> bytes:
     return next((span.span_id for span in reversed(spans) if readings.role(span) is Role.MODEL), spans[0].span_id)
 
 
-def _text_source(span: Span, tree: SpanTree, readings: SpanClassifications, field: str, value: str | None) -> FieldSource | None:
+def _text_source(span: Span, tree: SpanTree, readings: SpanClassifications, field: str, value: str | None) -> FieldOrigin | None:
     """Return where a span has a text that became a field of the call; None if it does not have it."""
     for _, found in find_all(span, tree, places(readings.dialects(span), field)):
         text = text_at(found.value, found.source)
@@ -181,14 +181,14 @@ def _text_source(span: Span, tree: SpanTree, readings: SpanClassifications, fiel
     return None
 
 
-def _offers(span: Span, tree: SpanTree, readings: SpanClassifications, field: str) -> list[tuple[ContentState, FieldSource]]:
+def _offers(span: Span, tree: SpanTree, readings: SpanClassifications, field: str) -> list[tuple[ContentState, FieldOrigin]]:
     """Return what a span recorded of arguments or output, the best first."""
     decode = decode_arguments if field == "arguments" else decode_output
     founds = find_content(span, tree, places(readings.dialects(span), field))
     return [(decode(found).content.state, _source(field, found, span)) for found in founds]
 
 
-def _source(field: str, found: Found, span: Span) -> FieldSource:
+def _source(field: str, found: Found, span: Span) -> FieldOrigin:
     """Describe where a value was found."""
     source = found.source
     place = {
@@ -202,7 +202,7 @@ def _source(field: str, found: Found, span: Span) -> FieldSource:
         place += f", field {source.field}"
     if source.path:
         place += f" at {'.'.join(source.path)}"
-    return FieldSource(field=field, place=_STEPS[source.step] + place, span_id=span.span_id, dialect=found.dialect.name)
+    return FieldOrigin(field=field, place=_STEPS[source.step] + place, span_id=span.span_id, dialect=found.dialect.name)
 
 
 def _is_logged(found: Found, span: Span) -> bool:

@@ -46,7 +46,7 @@ Places: TypeAlias = "tuple[FieldSource, ...]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class LookupPlan:
     """Where the fields of a call, or an agent's name, are looked for; each in the order of the dialects.
 
     Attributes:
@@ -78,7 +78,7 @@ class Plan:
     nothing_means_empty: bool
 
     @classmethod
-    def of(cls, dialects: Sequence[Dialect], span: Span) -> Plan:
+    def of(cls, dialects: Sequence[Dialect], span: Span) -> LookupPlan:
         """Put a plan together for all spans that look like this one."""
         keys = span.attributes.keys()
         kind = next((dialect.kind for dialect in dialects if dialect.kind is not None), None)

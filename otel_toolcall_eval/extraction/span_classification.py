@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.extraction.dialect import Role
 from otel_toolcall_eval.extraction.dialect_cache import of_role
-from otel_toolcall_eval.extraction.lookup_plan import Plan
+from otel_toolcall_eval.extraction.lookup_plan import LookupPlan
 from otel_toolcall_eval.extraction.matching import spelled
 
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ class SpanClassifications:
         deciding_dialects = self._readings[span.span_id].deciding_dialects
         return self._settled[span.span_id] if deciding_dialects is None else deciding_dialects
 
-    def plan(self, span: Span) -> Plan:
+    def plan(self, span: Span) -> LookupPlan:
         """Return what is to be looked for on a span that stands for a call, a part of one or an agent."""
-        return self._readings[span.span_id].plan or Plan.of(self.dialects(span), span)
+        return self._readings[span.span_id].plan or LookupPlan.of(self.dialects(span), span)
 
     def role(self, span: Span) -> Role | None:
         """Return what a span is; None if no dialect knows it."""

@@ -7,7 +7,7 @@ import pytest
 
 from otel_toolcall_eval.extraction.call_reader import read_call, text_of
 from otel_toolcall_eval.extraction.dialect import Dialect, Match, ReadStep, Source, Subject, Test, ValueOrigin
-from otel_toolcall_eval.extraction.lookup_plan import Plan, places
+from otel_toolcall_eval.extraction.lookup_plan import LookupPlan, places
 from otel_toolcall_eval.extraction.reading import find_content, find_direct, find_in, grown
 from tests.extraction.spans import make, tree_of
 
@@ -92,7 +92,7 @@ def test_of_several_places_of_a_payload_the_first_that_holds_something_counts(fi
         placeholders={"output": frozenset({"N/A"})},
     )
     span = make(attributes={"a": first, "b": "x"})
-    call = read_call(span, tree_of(span), Plan.of([dialect], span))
+    call = read_call(span, tree_of(span), LookupPlan.of([dialect], span))
     assert call is not None
     assert call.output.content.value == "x"
 
