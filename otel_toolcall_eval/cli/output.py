@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import Problem, SettingsError
-from otel_toolcall_eval.model.payload.printable import printable
+from otel_toolcall_eval.model.payload.rendering import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

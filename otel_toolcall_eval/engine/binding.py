@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
-from otel_toolcall_eval.model.bound import NOTHING_BOUND, BoundCriteria
-from otel_toolcall_eval.model.criteria import SelectorScope
+from otel_toolcall_eval.model.criteria import NOTHING_BOUND, BoundCriteria, SelectorScope
 from otel_toolcall_eval.model.payload.equality import identity
 from otel_toolcall_eval.model.payload.text import UnreadableTextError, read_text
 from otel_toolcall_eval.model.trace import Projection

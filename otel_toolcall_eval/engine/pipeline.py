@@ -16,7 +16,7 @@ from otel_toolcall_eval.engine.buffer.span_counts import SpanCounts
 from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds, by_parent
 from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
 from otel_toolcall_eval.engine.evaluation import FilteredCalls, evaluate_criteria_set, failure_of
-from otel_toolcall_eval.model.bound import NOTHING_BOUND, BoundCriteria
+from otel_toolcall_eval.model.criteria import NOTHING_BOUND, BoundCriteria
 from otel_toolcall_eval.model.decision import Decision, PriorVerdict, PriorVerdicts, verdict_keys
 from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, TraceReport
 from otel_toolcall_eval.model.tool_call import Extraction

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
     from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot
-    from otel_toolcall_eval.model.bound import BoundCriteria
+    from otel_toolcall_eval.model.criteria import BoundCriteria
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Span
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.engine.pipeline import Pipeline
     from otel_toolcall_eval.engine.work_items import WorkItem
     from otel_toolcall_eval.engine.work_queue import LocalQueue
-    from otel_toolcall_eval.model.bound import BoundCriteria
+    from otel_toolcall_eval.model.criteria import BoundCriteria
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs

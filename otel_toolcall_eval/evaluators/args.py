@@ -10,12 +10,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.evaluators.match_cache import MatchCache
-from otel_toolcall_eval.evaluators.objects import ObjectIndex, spread
-from otel_toolcall_eval.evaluators.ordered_pairing import pair_in_order
-from otel_toolcall_eval.evaluators.pairing import Candidates, Expectations, pair
+from otel_toolcall_eval.evaluators.caching import MatchCache, PrecomputedCriteria
+from otel_toolcall_eval.evaluators.pairing import Candidates, Expectations, ObjectIndex, pair, pair_in_order, spread
 from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, full_score, score_pairing
-from otel_toolcall_eval.evaluators.precomputed_criteria import PrecomputedCriteria
 from otel_toolcall_eval.model.payload.difference import differences, likeness
 from otel_toolcall_eval.model.payload.equality import contains, identity, member_identities, same
 from otel_toolcall_eval.model.payload.rendering import render

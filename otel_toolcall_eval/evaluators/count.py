@@ -6,7 +6,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_toolcall_eval.evaluators.precomputed_criteria import PrecomputedCriteria
+from otel_toolcall_eval.evaluators.caching import PrecomputedCriteria
 from otel_toolcall_eval.model.criteria import EVERY_TOOL, CountCriteria, CountExpectation, Operator
 from otel_toolcall_eval.model.score import Comparison, ExpectationOutcome, Outcome, Score
 

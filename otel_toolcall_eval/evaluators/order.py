@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from otel_toolcall_eval.evaluators.caching import PrecomputedCriteria
 from otel_toolcall_eval.evaluators.clocks import common_in_any_order
 from otel_toolcall_eval.evaluators.lcs import align
 from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
 from otel_toolcall_eval.evaluators.parallel import best_order, find_runs
-from otel_toolcall_eval.evaluators.precomputed_criteria import PrecomputedCriteria
 from otel_toolcall_eval.model.criteria import OrderCriteria, Parallel
 from otel_toolcall_eval.model.score import Comparison, ExpectationOutcome, Outcome, Score
 from otel_toolcall_eval.model.trace import IncompletenessReason

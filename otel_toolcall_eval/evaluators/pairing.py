@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
 from otel_toolcall_eval.model.criteria import Matching
+from otel_toolcall_eval.model.payload.equality import member_identities
 from otel_toolcall_eval.model.score import ExpectationOutcome, Outcome
 from otel_toolcall_eval.model.tool_call import ContentState
 from otel_toolcall_eval.model.trace import IncompletenessReason
 from otel_toolcall_eval.model.values import value_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from otel_toolcall_eval.model.tool_call import CallLog, ToolCall
+    from otel_toolcall_eval.model.tool_call import CallLog, Json, ToolCall
+
 
 _NOWHERE: Final[list[int]] = []
 
@@ -278,3 +280,88 @@ def _strays(wanted: Expectations, candidates: Candidates, partners: Sequence[int
         taken |= lowest
         strays.append(lowest.bit_length() - 1)
     return strays
+
+
+class ObjectIndex:
+    """Expected objects by their members. A set of expectations is an integer whose bit i stands for expectation i."""
+
+    __slots__ = ("_all", "_by_member")
+
+    def __init__(self, identities: Iterable[Hashable]) -> None:
+        """Index expectations by the identities of what they expect; one that is no object is never found."""
+        self._all = 0
+        self._by_member: dict[Hashable, int] = {}
+        for position, wanted in enumerate(identities):
+            if isinstance(wanted, frozenset):
+                self._all |= 1 << position
+                for member in wanted:
+                    self._by_member[member] = self._by_member.get(member, 0) | 1 << position
+
+    def having(self, members: Mapping[str, Json]) -> int:
+        """Return the set of expectations that expect an object with all these members, equal in value; all if there are none.
+
+        Cost: one step for each member.
+        """
+        found = self._all
+        for member in member_identities(members):
+            found &= self._by_member.get(member, 0)
+        return found
+
+
+def spread(calls_by_expectations: Mapping[int, int], total: int) -> list[int]:
+    """Return for each of ``total`` expectations the set of calls, given the set of calls for each set of expectations."""
+    spread_out = [0] * total
+    for expectations, calls in calls_by_expectations.items():
+        for position in bits(expectations):
+            spread_out[position] |= calls
+    return spread_out
+
+
+def bits(members: int) -> Iterator[int]:
+    """Yield the positions of the ones, ascending."""
+    while members:
+        lowest = members & -members
+        yield lowest.bit_length() - 1
+        members ^= lowest
+
+
+def pair_in_order(wanted: Expectations, log: CallLog, matching: Matching) -> list[ToolCall] | None:
+    """Return the n-th call of each name for its n-th expectation: what nearly every trace is paired by.
+
+    If each of these calls matches for certain, they are the partners that ``pair`` would choose, and no bound is apart from the score.
+    So nothing else has to be looked at.
+
+    Returns:
+        None if there is no call for one of them, or ``pair`` may choose others all the same: expectations have IDs, calls answer to two
+        of the names, or missing calls would push those that are there to other places.
+    """
+    if wanted.call_ids is not None or not wanted.tools or (log.open_ended and matching is Matching.POSITIONAL):
+        return None
+    if _one_by_one(wanted, log):
+        return list(log.calls)
+    by_name = log.by_name
+    calls = []
+    for position, tool in enumerate(wanted.tools):
+        places = by_name.get(tool)
+        turn = wanted.turns[position]
+        if places is None or turn >= len(places):
+            return None
+        calls.append(log.calls[places[turn]])
+    for made in log.calls:
+        if made.aliases:  # most have none
+            return None if _shared(wanted, by_name) else calls
+    return calls
+
+
+def _one_by_one(wanted: Expectations, log: CallLog) -> bool:
+    """Tell whether the calls are just those that are expected, in the same order, and by their own names: the simplest case of all."""
+    calls = log.calls
+    return len(calls) == len(wanted.tools) and all(
+        call.name == tool and not call.aliases for call, tool in zip(calls, wanted.tools, strict=True)
+    )
+
+
+def _shared(wanted: Expectations, by_name: dict[str, list[int]]) -> bool:
+    """Tell whether a call answers to two of the names."""
+    places = [place for name in wanted.names for place in by_name[name]]
+    return len(set(places)) < len(places)

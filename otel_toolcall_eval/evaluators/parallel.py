@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.evaluators.lcs import next_row
 from otel_toolcall_eval.evaluators.matching import UNMATCHED, maximum_matching
-from otel_toolcall_eval.evaluators.objects import bits
+from otel_toolcall_eval.evaluators.pairing import bits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from otel_toolcall_eval.extraction.agents import Agents
 from otel_toolcall_eval.extraction.call_kinds import mark_kinds, mark_rejected
 from otel_toolcall_eval.extraction.call_reader import read_call
-from otel_toolcall_eval.extraction.content_hints import told
 from otel_toolcall_eval.extraction.conversations import conversations_of
 from otel_toolcall_eval.extraction.event_reader import calls_by_event, with_events
 from otel_toolcall_eval.extraction.ignoring import IgnoredSpans
@@ -17,7 +16,8 @@ from otel_toolcall_eval.extraction.ordering import in_a_row, in_order, parallel_
 from otel_toolcall_eval.extraction.requests import RequestJoiner
 from otel_toolcall_eval.extraction.span_classification import SpanClassifications
 from otel_toolcall_eval.extraction.span_tree import SpanTree
-from otel_toolcall_eval.model.tool_call import CallKind, CallStatus, Extraction, ToolCall
+from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, CallStatus, Extraction, ToolCall
+from otel_toolcall_eval.model.trace import IncompletenessReason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ class TraceView:
             if call.from_message or call.status is CallStatus.ERROR:
                 mark_rejected(call)
         calls = in_order(calls, tree)
-        hints, doubts = told(calls, readings)
+        hints, doubts = _hints_and_doubts(calls, readings)
         return Extraction(
             calls=_finished(calls, tree, readings, agents),
             ignored=IgnoredSpans(calls, tree, readings, joiner.used),
@@ -184,3 +184,44 @@ def _enclosing(calls: Sequence[Candidate], tree: SpanTree) -> Sequence[bytes | N
         parent = tree.parent_id(span)
         around[span.span_id] = parent if parent is None or parent in own else around[parent]
     return [around[call.span.span_id] for call in calls]
+
+
+_ONLY_REQUESTS = "models asked for calls, and no span shows that any of them ran: instrument the agent framework, not only its model client"
+_DROPPED = "the producer dropped attributes of tool spans, so arguments or results may be lost: raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"
+
+
+def _hints_and_doubts(
+    calls: Sequence[Candidate], readings: SpanClassifications
+) -> tuple[tuple[str, ...], tuple[IncompletenessReason, ...]]:
+    """Return hints, each once, and why calls may be missing although no span is."""
+    hints: dict[str, None] = {}
+    doubts: tuple[IncompletenessReason, ...] = ()
+    executed = [call for call in calls if call.phase is CallPhase.EXECUTED]
+    if all(call.from_message for call in executed):
+        silent = [dialect.hint for _, dialect in sorted(readings.seen.items()) if dialect.hint]
+        if not executed and any(call.phase is CallPhase.REQUESTED for call in calls):
+            silent.append(_ONLY_REQUESTS)
+        hints.update(dict.fromkeys(silent))
+        doubts = (IncompletenessReason.NO_TOOL_SPANS,) if silent and not executed else ()
+    for hint in _content_hints(executed, readings):
+        hints[hint] = None
+    if any(call.span.dropped_attributes and not (call.arguments.is_there and call.output.is_there) for call in executed):
+        hints[_DROPPED] = None
+    return tuple(hints), doubts
+
+
+def _content_hints(calls: Sequence[Candidate], readings: SpanClassifications) -> list[str]:
+    """Return the hints on how to switch content on whose calls, all of them, recorded no arguments or no output.
+
+    Calls that failed have no output to record, so they say nothing about it.
+    """
+    if all(call.arguments.is_there and (call.output.is_there or call.status is CallStatus.ERROR) for call in calls):
+        return []
+    arguments: dict[str, bool] = {}
+    output: dict[str, bool] = {}
+    for call in calls:
+        hint = readings.content_hint(call.span.span_id)
+        if hint:
+            arguments[hint] = arguments.get(hint, False) or call.arguments.is_there
+            output[hint] = output.get(hint, False) or call.output.is_there or call.status is CallStatus.ERROR
+    return [hint for hint, there in arguments.items() if not (there and output[hint])]

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
-    from otel_toolcall_eval.model.bound import BoundCriteria
-    from otel_toolcall_eval.model.criteria import CriteriaSet
+    from otel_toolcall_eval.model.criteria import BoundCriteria, CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport, Verdict
 
 P = ParamSpec("P")

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import Span as SdkSpan
 from otel_toolcall_eval.engine.work_items import BindRequest, SpanRequest
 from otel_toolcall_eval.inprocess.open_spans import OpenSpans
 from otel_toolcall_eval.inprocess.sdk_spans import SpanConverter
-from otel_toolcall_eval.model.bound import BoundCriteria
+from otel_toolcall_eval.model.criteria import BoundCriteria
 from otel_toolcall_eval.model.trace import Span
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.inprocess.hook_events import SpanHookEvent
     from otel_toolcall_eval.inprocess.pending_roots import PendingRoots
     from otel_toolcall_eval.inprocess.verdict_listeners import WatchedTraces
-    from otel_toolcall_eval.model.bound import BoundCriteria
+    from otel_toolcall_eval.model.criteria import BoundCriteria
     from otel_toolcall_eval.model.trace import Projection
 
 LOOK_AT: Final = 256

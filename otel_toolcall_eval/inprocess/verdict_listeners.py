@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.context import Context
 
-    from otel_toolcall_eval.model.bound import BoundCriteria
-    from otel_toolcall_eval.model.criteria import CriteriaSet
+    from otel_toolcall_eval.model.criteria import BoundCriteria, CriteriaSet
     from otel_toolcall_eval.model.score import TraceReport
 
 WATCHERS_KEY: Final = "otel_toolcall_eval-watchers"

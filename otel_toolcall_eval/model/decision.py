@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from otel_toolcall_eval.model.bound import NOTHING_BOUND, BoundCriteria
+from otel_toolcall_eval.model.criteria import NOTHING_BOUND, BoundCriteria
 from otel_toolcall_eval.model.values import value_class
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.otlp.varint import LENGTH_DELIMITED, VARINT, field_of, varint
 
@@ -102,3 +102,13 @@ def _message(field: int, content: bytes) -> bytes:
 
 def _text(field: int, text: str) -> bytes:
     return _message(field, text.encode("utf-8", "replace")) if text else b""
+
+
+GRPC_SERVICES: Final[Mapping[Signal, str]] = {
+    Signal.TRACES: "opentelemetry.proto.collector.trace.v1.TraceService",
+    Signal.METRICS: "opentelemetry.proto.collector.metrics.v1.MetricsService",
+    Signal.LOGS: "opentelemetry.proto.collector.logs.v1.LogsService",
+}
+"""Each has one method, ``Export``."""
+
+HTTP_PATHS: Final[Mapping[Signal, str]] = {Signal.TRACES: "/v1/traces", Signal.METRICS: "/v1/metrics", Signal.LOGS: "/v1/logs"}

@@ -9,8 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from otel_toolcall_eval.model.bound import BoundCriteria
-from otel_toolcall_eval.model.criteria import Check, Criteria, CriteriaSet, Selector, SelectorScope
+from otel_toolcall_eval.model.criteria import BoundCriteria, Check, Criteria, CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.model.errors import CriteriaError, Problem
 from otel_toolcall_eval.settings.config_model import check, member, place_of
 from otel_toolcall_eval.settings.criteria_models import EVALUATOR_TYPES, EvaluatorType, referred, type_of_criteria

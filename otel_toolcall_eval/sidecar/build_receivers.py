@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.model.bound import BoundCriteria
+from otel_toolcall_eval.model.criteria import BoundCriteria
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver
 from otel_toolcall_eval.receivers.http.receiver import HttpReceiver

@@ -9,8 +9,7 @@ import pytest
 
 from otel_toolcall_eval.engine.binding import Binder, BoundTraces, recorded_input
 from otel_toolcall_eval.engine.buffer.open_trace import judged_root
-from otel_toolcall_eval.model.bound import BoundCriteria
-from otel_toolcall_eval.model.criteria import Check, CriteriaSet, OrderCriteria, Selector, SelectorScope
+from otel_toolcall_eval.model.criteria import BoundCriteria, Check, CriteriaSet, OrderCriteria, Selector, SelectorScope
 from otel_toolcall_eval.model.trace import Span, Trace, Trigger
 from tests.fakes import span
 

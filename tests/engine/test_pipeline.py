@@ -9,8 +9,8 @@ import pytest
 
 from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE, Pipeline
-from otel_toolcall_eval.model.bound import BoundCriteria
 from otel_toolcall_eval.model.criteria import (
+    BoundCriteria,
     Check,
     CountCriteria,
     CountExpectation,

@@ -17,8 +17,7 @@ from otel_toolcall_eval.engine.journaling import NoJournal
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.work_queue import NoFeed, WorkQueue
 from otel_toolcall_eval.engine.worker import TRACES_AT_A_TIME, Worker
-from otel_toolcall_eval.model.bound import BoundCriteria
-from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
+from otel_toolcall_eval.model.criteria import BoundCriteria, CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Trigger
 from otel_toolcall_eval.otlp.decoded import DecodedTraces

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
-from otel_toolcall_eval.evaluators.match_cache import MAX_BYTES, MAX_TEXT_CHARS, MatchCache
+from otel_toolcall_eval.evaluators.caching import MAX_BYTES, MAX_TEXT_CHARS, MatchCache
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.extraction.candidate import Recorded
 from otel_toolcall_eval.extraction.dialect import Decode, Dialect, Match, Source, ValueOrigin

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.evaluators.objects import ObjectIndex, bits, spread
+from otel_toolcall_eval.evaluators.pairing import ObjectIndex, bits, spread
 from otel_toolcall_eval.model.payload.equality import identity
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.evaluators.args import ArgsEvaluator
-from otel_toolcall_eval.evaluators.ordered_pairing import pair_in_order
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
-from otel_toolcall_eval.evaluators.pairing import Expectations
+from otel_toolcall_eval.evaluators.pairing import Expectations, pair_in_order
 from otel_toolcall_eval.model.criteria import ArgsCriteria, ArgsExpectation, Matching, OutputCriteria, OutputExpectation
 from tests.evaluators.calls import ABSENT, NO_ARGUMENTS, NO_OUTPUT, UNPARSED, call, full, log, said
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from otel_toolcall_eval.evaluators.precomputed_criteria import MAX_PLANS, PrecomputedCriteria
+from otel_toolcall_eval.evaluators.caching import MAX_PLANS, PrecomputedCriteria
 
 
 def test_plan_is_made_once_for_the_same_criteria() -> None:

@@ -27,7 +27,7 @@ from otel_toolcall_eval.inprocess.pending_roots import PendingRoots
 from otel_toolcall_eval.inprocess.sdk_spans import MAX_SHARED, SpanConverter
 from otel_toolcall_eval.inprocess.span_processor import LOOK_SECONDS, SpanSource
 from otel_toolcall_eval.inprocess.verdict_listeners import WatchedTraces
-from otel_toolcall_eval.model.bound import BoundCriteria
+from otel_toolcall_eval.model.criteria import BoundCriteria
 from otel_toolcall_eval.model.trace import Projection, Span
 
 if TYPE_CHECKING:

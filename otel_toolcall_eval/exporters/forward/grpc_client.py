@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 import grpc
 
 from otel_toolcall_eval.exporters.forward.downstream import Delivered, Refused, RetryLater, Token, tls_of
-from otel_toolcall_eval.otlp.replies import Encoding
+from otel_toolcall_eval.otlp.replies import GRPC_SERVICES, Encoding
 from otel_toolcall_eval.otlp.response_decoding import rejected_in, retry_info_seconds, status_retry_seconds
-from otel_toolcall_eval.otlp.services import GRPC_SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -22,8 +22,8 @@ import aiohttp
 
 from otel_toolcall_eval.exporters.forward.downstream import Delivered, Refused, RetryLater, Token, tls_of
 from otel_toolcall_eval.exporters.suppression import suppressed_instrumentation
+from otel_toolcall_eval.otlp.replies import HTTP_PATHS
 from otel_toolcall_eval.otlp.response_decoding import rejected_in
-from otel_toolcall_eval.otlp.services import HTTP_PATHS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -69,3 +70,17 @@ def _sequence_pieces(value: Sequence[object], depth: int, limit: int) -> Iterato
             yield ", "
         yield from _pieces(member, depth, limit)
     yield "," + closer if closer == ")" and len(value) == 1 else closer
+
+
+# C0 and C1 controls, among them line breaks and the escape that begins a terminal's commands; marks that turn the direction of text;
+# lone surrogates, which no terminal can be sent.
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Return text on one line in which controls are spelled out, so that what an agent recorded can't forge lines or move the cursor."""
+    return _UNSAFE.sub(_spelled, text)
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape", "surrogatepass").decode()

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 import grpc
 
 from otel_toolcall_eval.model.errors import IntakeError, SettingsError
-from otel_toolcall_eval.otlp.replies import Encoding, Signal, error_reply, retry_info
-from otel_toolcall_eval.otlp.services import GRPC_SERVICES
+from otel_toolcall_eval.otlp.replies import GRPC_SERVICES, Encoding, Signal, error_reply, retry_info
 from otel_toolcall_eval.otlp.unpacking import gunzip, is_packed, too_large
 from otel_toolcall_eval.receivers.grpc.calls import MESSAGE_SECONDS, MOST_CALLS, CallGate, TokenInterceptor, server_credentials
 from otel_toolcall_eval.receivers.grpc.health import HEALTH_CALLS, HEALTH_READING, HEALTH_REQUEST_BYTES, HEALTH_SECONDS, Health

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from otel_toolcall_eval.engine.buffer.packing import FORMAT, StoredSpanReader, StoredSpanWriter
 from otel_toolcall_eval.engine.buffer.restore import Flags, TraceSnapshot
-from otel_toolcall_eval.model.bound import BoundCriteria
+from otel_toolcall_eval.model.criteria import BoundCriteria
 from otel_toolcall_eval.model.decision import Decision, PriorVerdict
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.score import Label

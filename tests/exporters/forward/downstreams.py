@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from otel_toolcall_eval.otlp.services import GRPC_SERVICES
+from otel_toolcall_eval.otlp.replies import GRPC_SERVICES
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:

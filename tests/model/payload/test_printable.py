@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.model.payload.printable import printable
+from otel_toolcall_eval.model.payload.rendering import printable
 
 
 @pytest.mark.parametrize(

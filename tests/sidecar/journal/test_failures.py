@@ -14,7 +14,7 @@ import pytest
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest
-from otel_toolcall_eval.model.bound import BoundCriteria
+from otel_toolcall_eval.model.criteria import BoundCriteria
 from otel_toolcall_eval.model.errors import OverloadedError, SettingsError
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.trace import IncompletenessReason

@@ -13,8 +13,7 @@ from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
 from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
 from otel_toolcall_eval.engine.work_items import BindRequest
-from otel_toolcall_eval.model.bound import BoundCriteria
-from otel_toolcall_eval.model.criteria import CriteriaSet, Selector, SelectorScope
+from otel_toolcall_eval.model.criteria import BoundCriteria, CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.model.log_record import LogRecord
 from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 from otel_toolcall_eval.sidecar.journal.store import Sync

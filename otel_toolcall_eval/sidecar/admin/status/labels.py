@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.model.criteria import SelectorScope
-from otel_toolcall_eval.model.payload.printable import printable
+from otel_toolcall_eval.model.payload.rendering import printable
 from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 
 if TYPE_CHECKING:

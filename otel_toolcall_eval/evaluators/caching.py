@@ -1,11 +1,13 @@
-"""Remembers recorded texts that were as expected, since what passes once passes a thousand times a minute, letter by letter."""
+"""What evaluators keep from trace to trace: plans of criteria, and recorded texts that were as expected."""
 
 from __future__ import annotations
 
 from sys import getsizeof
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from otel_toolcall_eval.model.tool_call import Payload
 
 MAX_BYTES: Final = 1 << 16
@@ -61,3 +63,36 @@ class MatchCache:
 def _are_among(rules: tuple[object, ...], source: object, dialect: object) -> bool:
     """Tell whether two rules stand side by side among those of a text."""
     return any(rules[place] is source and rules[place + 1] is dialect for place in range(0, len(rules), 2))
+
+
+MAX_PLANS: Final = 256
+"""Plans kept by each evaluator. Criteria bound to single traces come and go; without a bound they would pile up."""
+
+CriteriaT = TypeVar("CriteriaT")
+PlanT = TypeVar("PlanT")
+
+
+class PrecomputedCriteria(Generic[CriteriaT, PlanT]):
+    """Plans by the identity of their criteria: criteria are frozen, and hold mappings, so they can't be hashed.
+
+    Several threads may use one: each step is a single operation on a dictionary, and the worst is a plan that is made twice.
+    """
+
+    __slots__ = ("_build", "_plans")
+
+    def __init__(self, build: Callable[[CriteriaT], PlanT]) -> None:
+        """Make plans with ``build`` when they are first asked for."""
+        self._build = build
+        # The criteria are kept beside their plan, so that their id can't be given to another object.
+        self._plans: dict[int, tuple[CriteriaT, PlanT]] = {}
+
+    def of(self, criteria: CriteriaT) -> PlanT:
+        """Return the plan for these criteria; the same one each time."""
+        known = self._plans.get(id(criteria))
+        if known is not None:
+            return known[1]
+        if len(self._plans) >= MAX_PLANS:
+            self._plans.clear()
+        plan = self._build(criteria)
+        self._plans[id(criteria)] = (criteria, plan)
+        return plan
