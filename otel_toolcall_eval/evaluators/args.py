@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.evaluators.caching import MatchCache, PrecomputedCriteria
-from otel_toolcall_eval.evaluators.pairing import Candidates, Expectations, ObjectIndex, pair, pair_in_order, spread
-from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, full_score, score_pairing
+from otel_toolcall_eval.evaluators.pairing import Candidates, Expectations, ObjectIndex, pair_in_order, spread
+from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, full_score, score_candidates
 from otel_toolcall_eval.model.payload.difference import differences, likeness
 from otel_toolcall_eval.model.payload.equality import contains, identity, member_identities, same
 from otel_toolcall_eval.model.payload.rendering import render
@@ -76,9 +76,9 @@ class ArgsJustification(PairingJustification):
     key = "explained_tool_calls_args"
     noun = "arguments"
 
-    def __init__(self, *, criteria: ArgsCriteria, wanted: Expectations, candidates: Candidates, pairing: Pairing) -> None:
+    def __init__(self, criteria: ArgsCriteria, wanted: Expectations, candidates: Candidates, pairing: Pairing) -> None:
         """Keep what the score was computed from."""
-        super().__init__(wanted=wanted, candidates=candidates, pairing=pairing, matching=criteria.matching)
+        super().__init__(criteria, wanted, candidates, pairing)
         self._expectations: Sequence[ArgsExpectation] = criteria.expectations
         self._subset = criteria.subset
 
@@ -149,20 +149,20 @@ class ArgsEvaluator:
         calls = pair_in_order(plan.wanted, log, criteria.matching)
         if calls is not None and _as_expected(criteria, plan, calls):
             found, full = Candidates.paired(calls), plan.wanted.full
-            return full_score(plan.wanted, ArgsJustification(criteria=criteria, wanted=plan.wanted, candidates=found, pairing=full))
+            return full_score(plan.wanted, ArgsJustification(criteria, plan.wanted, found, full))
         candidates = Candidates.of(plan.wanted, log)
         contents = [call.arguments.content for call in candidates.calls]
         certain, possible = _contained(plan, contents) if criteria.subset else _equal(plan, contents)
         fits = candidates.fits(plan.wanted, certain=certain, possible=possible, always=plan.always)
-        pairing = pair(plan.wanted, candidates, fits, matching=criteria.matching, open_ended=log.open_ended)
-        return score_pairing(
-            pairing=pairing,
-            wanted=plan.wanted,
-            states=[content.state for content in contents],
+        return score_candidates(
+            criteria,
+            plan.wanted,
+            log,
+            candidates=candidates,
+            contents=contents,
             fits=fits,
-            strict=criteria.strict,
             wrong=Outcome.WRONG_ARGUMENTS,
-            justification=ArgsJustification(criteria=criteria, wanted=plan.wanted, candidates=candidates, pairing=pairing),
+            justify=ArgsJustification,
         )
 
 

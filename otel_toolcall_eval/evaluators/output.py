@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.evaluators.caching import MatchCache, PrecomputedCriteria
 from otel_toolcall_eval.evaluators.comparison import CONTENT, asked, compared, is_container, offered, offered_by, plainly_answers, spelled
-from otel_toolcall_eval.evaluators.pairing import Candidates, Expectations, ObjectIndex, pair, pair_in_order, spread
-from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, full_score, score_pairing
+from otel_toolcall_eval.evaluators.pairing import Candidates, Expectations, ObjectIndex, pair_in_order, spread
+from otel_toolcall_eval.evaluators.pairing_score import UNKNOWN_WORDS, PairingJustification, full_score, score_candidates
 from otel_toolcall_eval.model.payload.difference import differences, likeness
 from otel_toolcall_eval.model.payload.equality import identity
 from otel_toolcall_eval.model.payload.rendering import render
@@ -75,9 +75,9 @@ class OutputJustification(PairingJustification):
     key = "explained_tool_calls_outputs"
     noun = "outputs"
 
-    def __init__(self, *, criteria: OutputCriteria, wanted: Expectations, candidates: Candidates, pairing: Pairing) -> None:
+    def __init__(self, criteria: OutputCriteria, wanted: Expectations, candidates: Candidates, pairing: Pairing) -> None:
         """Keep what the score was computed from."""
-        super().__init__(wanted=wanted, candidates=candidates, pairing=pairing, matching=criteria.matching)
+        super().__init__(criteria, wanted, candidates, pairing)
         self._expectations: Sequence[OutputExpectation] = criteria.expectations
 
     @property
@@ -144,20 +144,20 @@ class OutputEvaluator:
         calls = pair_in_order(plan.wanted, log, criteria.matching)
         if calls is not None and _as_expected(criteria, plan, calls):
             found, full = Candidates.paired(calls), plan.wanted.full
-            return full_score(plan.wanted, OutputJustification(criteria=criteria, wanted=plan.wanted, candidates=found, pairing=full))
+            return full_score(plan.wanted, OutputJustification(criteria, plan.wanted, found, full))
         candidates = Candidates.of(plan.wanted, log)
         contents = [call.output.content for call in candidates.calls]
         certain, possible = _answering(plan, contents)
         fits = candidates.fits(plan.wanted, certain=certain, possible=possible, always=plan.never)
-        pairing = pair(plan.wanted, candidates, fits, matching=criteria.matching, open_ended=log.open_ended)
-        return score_pairing(
-            pairing=pairing,
-            wanted=plan.wanted,
-            states=[content.state for content in contents],
+        return score_candidates(
+            criteria,
+            plan.wanted,
+            log,
+            candidates=candidates,
+            contents=contents,
             fits=fits,
-            strict=criteria.strict,
             wrong=Outcome.WRONG_OUTPUT,
-            justification=OutputJustification(criteria=criteria, wanted=plan.wanted, candidates=candidates, pairing=pairing),
+            justify=OutputJustification,
         )
 
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from otel_toolcall_eval.evaluators.matching import UNMATCHED
-from otel_toolcall_eval.evaluators.pairing import UNKNOWN_STATES
-from otel_toolcall_eval.model.criteria import Matching
+from otel_toolcall_eval.evaluators.pairing import UNKNOWN_STATES, pair
+from otel_toolcall_eval.model.criteria import ArgsCriteria, Matching, OutputCriteria
 from otel_toolcall_eval.model.score import Comparison, ExpectationOutcome, Outcome, Score
 from otel_toolcall_eval.model.tool_call import ContentState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from otel_toolcall_eval.evaluators.pairing import Candidates, Expectations, MatchSets, Pairing
-    from otel_toolcall_eval.model.tool_call import ToolCall
+    from otel_toolcall_eval.model.tool_call import CallLog, Content, ToolCall
     from otel_toolcall_eval.model.trace import IncompletenessReason
+
+CriteriaT = TypeVar("CriteriaT", ArgsCriteria, OutputCriteria)
 
 _MAX_COMPARED: Final = 1_000  # calls looked at to find the nearest ones: about 5 ms for small payloads
 _MAX_COMPARED_EACH: Final = 32  # of these, for one expectation
@@ -46,12 +48,12 @@ class PairingJustification(ABC):
     noun: str
     """What was compared, in the plural."""
 
-    def __init__(self, *, wanted: Expectations, candidates: Candidates, pairing: Pairing, matching: Matching) -> None:
+    def __init__(self, criteria: ArgsCriteria | OutputCriteria, wanted: Expectations, candidates: Candidates, pairing: Pairing) -> None:
         """Keep what the score was computed from."""
         self._wanted = wanted
         self._candidates = candidates
         self._pairing = pairing
-        self._matching = matching
+        self._matching = criteria.matching
         self._counterparts: Sequence[ToolCall | None] | None = None
 
     @abstractmethod
@@ -164,48 +166,51 @@ class PairingJustification(ABC):
 
 
 def full_score(wanted: Expectations, justification: PairingJustification) -> Score:
-    """Return the score where all expectations are matched for certain, as ``score_pairing`` does."""
+    """Return the score where all expectations are matched for certain, as ``score_candidates`` does."""
     return Score(value=1.0, lowest=1.0, highest=1.0, justification=justification, outcomes=wanted.matched)
 
 
-def score_pairing(
-    *,
-    pairing: Pairing,
+def score_candidates(
+    criteria: CriteriaT,
     wanted: Expectations,
-    states: Sequence[ContentState],
+    log: CallLog,
+    *,
+    candidates: Candidates,
+    contents: Sequence[Content],
     fits: MatchSets,
-    strict: bool,
     wrong: Outcome,
-    justification: PairingJustification,
+    justify: Callable[[CriteriaT, Expectations, Candidates, Pairing], PairingJustification],
 ) -> Score:
-    """Return the share of matched expectations; with ``strict``, 1.0 if all are matched, else 0.0.
+    """Pair candidates with expectations; return the share of matched expectations, with ``strict`` 1.0 if all are matched, else 0.0.
 
     Args:
-        pairing: n pairs and their bounds.
-        wanted: the n expectations.
-        states: how much of each candidate's content could be used.
-        fits: what the pairing was made from.
-        strict: whether all expectations have to be matched.
+        criteria: say how to pair and to score.
+        wanted: their n expectations.
+        log: the calls that the candidates were picked from.
+        candidates: the calls that may match.
+        contents: the content of each that is compared.
+        fits: which of them match.
         wrong: outcome of an unmatched expectation whose tool was called once more than others needed; MISSING otherwise.
-        justification: kept in the score.
+        justify: makes the justification that the score keeps.
     """
+    pairing = pair(wanted, candidates, fits, matching=criteria.matching, open_ended=log.open_ended)
     total = len(wanted.tools)
 
     def share(number: int) -> float:
-        return float(number == total) if strict else number / total
+        return float(number == total) if criteria.strict else number / total
 
     doubts: tuple[IncompletenessReason, ...] = ()
     if share(pairing.matched) != share(pairing.highest_by_content):
         unsettled = 0
         for possible in fits.possible:
             unsettled |= possible
-        raised = {state for place, state in enumerate(states) if unsettled >> place & 1}
+        raised = {content.state for place, content in enumerate(contents) if unsettled >> place & 1}
         doubts = tuple(doubt for state, doubt in UNKNOWN_STATES.items() if state in raised)
     return Score(
         value=share(pairing.matched),
         lowest=share(pairing.lowest),
         highest=share(pairing.highest),
-        justification=justification,
+        justification=justify(criteria, wanted, candidates, pairing),
         outcomes=wanted.matched if pairing.matched == total else _outcomes(pairing, wanted, wrong),
         doubts=doubts,
     )
