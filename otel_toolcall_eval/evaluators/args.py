@@ -1,4 +1,4 @@
-"""ToolCallArgsEvaluator: what tools were called with. Source: args evaluator guide; SEMANTICS, sections 1.4, 2 and 3.
+"""ToolCallArgsEvaluator: what tools were called with. Source: args evaluator guide.
 
 The guide's two tables disagree on the direction of subset mode; we follow its modes table, the sample and the example: the
 expected arguments are a subset of the actual ones (golden case ``args-missing-actual-subset``).

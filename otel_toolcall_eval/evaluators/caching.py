@@ -21,7 +21,7 @@ _MAX_RULES: Final = 8  # two for each way of reading: several dialects may write
 class MatchCache:
     """Texts by expectation, each with the rules by which it was read. Decoding and comparing them is the dearest part of a verdict.
 
-    No content is kept: what a text holds is anew decoded for whoever asks, so that nobody can change what the next trace is judged by.
+    No decoded content is kept, so nobody can change what the next trace is compared with.
     Several threads may use one: each step is a single operation on a dictionary, and the worst is a text that is compared once more.
     """
 

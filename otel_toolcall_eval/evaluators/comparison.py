@@ -1,7 +1,7 @@
 """What a recorded output answers to, and what an expected one asks for.
 
 Each side is turned into a few tokens; an output matches an expectation exactly if they have one in common. So holding n outputs
-against m expectations takes n + m steps. Source: SEMANTICS, sections 1.5 and 2; the golden cases ``output-*`` hold it.
+against m expectations takes n + m steps. Golden cases: ``output-*``.
 
 - Text: a recorded output offers its text, letter by letter, and the text of its content; null offers ``""``. Given text asks
   for itself.

@@ -1,4 +1,4 @@
-"""ToolCallCountEvaluator: how often each tool was called. Source: count evaluator guide; SEMANTICS, section 3."""
+"""ToolCallCountEvaluator: how often each tool was called. Source: count evaluator guide."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Longest common subsequences, with one big integer for a row of the table.
 
-Source: order evaluator guide, "Scoring Algorithm"; SEMANTICS, section 3, for which of several longest ones is meant; the rows
-follow Hyyro, "Bit-parallel LCS-length computation revisited", 2004.
+Source: order evaluator guide, "Scoring Algorithm"; the rows follow Hyyro, "Bit-parallel LCS-length computation revisited", 2004.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ToolCallOrderEvaluator: whether tools were called in sequence. Source: order evaluator guide; SEMANTICS, section 3."""
+"""ToolCallOrderEvaluator: whether tools were called in sequence. Source: order evaluator guide."""
 
 from __future__ import annotations
 

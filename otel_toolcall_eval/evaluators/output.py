@@ -1,4 +1,4 @@
-"""ToolCallOutputEvaluator: what tools returned. Source: output evaluator guide; SEMANTICS, sections 1.5, 2 and 3."""
+"""ToolCallOutputEvaluator: what tools returned. Source: output evaluator guide."""
 
 from __future__ import annotations
 

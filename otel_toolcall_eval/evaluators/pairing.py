@@ -1,7 +1,4 @@
-"""Pairs expected calls with recorded ones, and bounds what unrecorded ones could change, for arguments and outputs alike.
-
-Source: SEMANTICS, section 3, "Args and output matching", and section 6.
-"""
+"""Pairs expected calls with recorded ones, and bounds what unrecorded ones could change, for arguments and outputs alike."""
 
 from __future__ import annotations
 

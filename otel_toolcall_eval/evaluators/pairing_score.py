@@ -1,4 +1,4 @@
-"""Turns a pairing into a score, and explains it, for arguments and outputs alike. Source: SEMANTICS, sections 3, 5 and 6."""
+"""Turns a pairing into a score, and explains it, for arguments and outputs alike."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNKNOWN_WORDS: Final = {
 
 
 class PairingJustification(ABC):
-    """Which call was held against which expectation, and what came of it. Nothing is rendered before someone asks.
+    """Which call was compared with which expectation, and the outcome. Nothing is rendered before someone asks.
 
     A matched expectation stands beside its partner. An unmatched one stands beside the nearest call of its name that is not
     used: the one with most members equal to the expected ones, of equally near ones the earliest. Each such call is shown

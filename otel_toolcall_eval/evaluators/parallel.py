@@ -1,4 +1,4 @@
-"""Finds the best order of calls that overlap in time, for ``parallel: any``. Source: SEMANTICS, section 3, "Order".
+"""Finds the best order of calls that overlap in time, for ``parallel: any``.
 
 Calls of one agent that overlap carry the same group number. Calls of one group that stand side by side in start order may
 change places; a call of another agent between them parts them, and only those on the same side of it change places. So two

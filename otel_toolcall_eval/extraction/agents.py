@@ -23,10 +23,12 @@ class Agents:
         top: name of the top-most agent; of several, the one that started first.
     """
 
-    def __init__(self, tree: SpanTree, readings: SpanClassifications) -> None:
+    def __init__(self, tree: SpanTree, classifications: SpanClassifications) -> None:
         """Name every agent span."""
         self._tree = tree
-        self.names: dict[bytes, str | None] = {span.span_id: text_of(span, tree, readings.plan(span).name) for span in readings.agents}
+        self.names: dict[bytes, str | None] = {
+            span.span_id: text_of(span, tree, classifications.plan(span).name) for span in classifications.agents
+        }
         self._nearest: dict[bytes, bytes | None] | None = None
         self._paths: dict[bytes | None, tuple[str, ...]] = {None: ()}
         named = [name for name in self.names.values() if name]

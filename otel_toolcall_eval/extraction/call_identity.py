@@ -1,4 +1,4 @@
-"""Says whether two readings can be of the same call: their names, and their arguments. Source: DIALECTS, section 2d."""
+"""Says whether two readings can be of the same call: their names, and their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells agents that are used as tools, handoffs and calls that never ran from what ran as a tool. Source: DIALECTS, 0.6 and 2b."""
+"""Tells agents that are used as tools, handoffs and calls that never ran from what ran as a tool."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def _hidden(found: Found) -> Found:
 def _set_status(call: Candidate, span: Span, tree: SpanTree, plan: LookupPlan) -> None:
     """Find out how the call ended. An error that is told anywhere on the span counts, even over the status OK.
 
-    Source: DIALECTS, section 2d, rule 7. The span's own status is asked first, since its message is meant for people.
+    The span's own status is asked first, since its message is meant for people.
     """
     exception = _exception(span) if span.events else None
     named = text_of(span, tree, plan.error_type) if plan.error_type else None

@@ -1,4 +1,4 @@
-"""Says which conversation a call belongs to. Source: DIALECTS, section 2b; FAULTS, B 9."""
+"""Says which conversation a call belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns recorded values into contents. Source: DIALECTS, section 2c; for the guides' own convention, SEMANTICS 1.4 and 1.5."""
+"""Turns recorded values into contents."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Value
 
 MAX_LAYERS: Final = 4
-"""How often text is decoded while the answer is quoted text: once, then at most three times. Source: DIALECTS, 2c, item 4."""
+"""How often text is decoded while the answer is quoted text: once, then at most three times."""
 
 MAX_MARK_LENGTH: Final = 200
 """Longest text that can be a mask, and how far from the end of a text a mark that it was cut is looked for."""
 
 MIN_CUT_LENGTH: Final = 32
 """In the guides' own convention, the shortest text that counts as one cut off by a limit. Nobody sets a limit on attributes below
-it, so what is shorter and broken was written so and is unusable: SEMANTICS, 1.4; golden case ``args-malformed-empty-expected``."""
+it, so what is shorter and broken was written so and is unusable: golden case ``args-malformed-empty-expected``."""
 
 REDACTION_MARKS: Final = frozenset({"__REDACTED__", "<REDACTED>", "[REDACTED]"})
 """Texts that stand for a hidden value whoever wrote them."""
@@ -248,7 +248,7 @@ def unwrap(value: Json, shapes: Sequence[str], names: Sequence[str] = ()) -> tup
 
 
 def looks_like_schema(value: Json) -> bool:
-    """Tell whether a value describes parameters instead of giving arguments. Source: DIALECTS, section 2c, item 6."""
+    """Tell whether a value describes parameters instead of giving arguments."""
     if not isinstance(value, Mapping):
         return False
     if value.get("type") == "object" and isinstance(value.get("properties"), Mapping):

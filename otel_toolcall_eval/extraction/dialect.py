@@ -1,4 +1,4 @@
-"""A dialect: how one producer writes tool calls into spans, as compiled data. Source: DIALECTS, section 2a.
+"""A dialect: how one producer writes tool calls into spans, as compiled data.
 
 Nothing in a dialect executes code. Everything that a dialect can say is one of the types below, so what a user's file can
 make us do is bounded by what stands here.
@@ -60,7 +60,7 @@ class Subject(StrEnum):
     EVENT = "event"
 
 
-class TestOperator(StrEnum):
+class MatchOperator(StrEnum):
     """How a test compares. All but EXISTS fail where there is no value."""
 
     EXISTS = "exists"
@@ -87,7 +87,7 @@ class Test:
     subject: Subject
     key: str = ""
     path: tuple[str, ...] = ()
-    operator: TestOperator = TestOperator.EXISTS
+    operator: MatchOperator = MatchOperator.EXISTS
     values: tuple[str, ...] = ()
     pattern: Pattern | None = None
     wanted: bool = True
@@ -112,7 +112,7 @@ def tests_within(condition: Test | Match) -> Iterator[Test]:
 
 
 class Decode(StrEnum):
-    """How text becomes a value. Source: DIALECTS, section 2c, item 4; for ONCE, SEMANTICS, section 1, items 4 and 5."""
+    """How text becomes a value."""
 
     AUTO = "auto"  # containers and quoted text as JSON, repeatedly, else Python literals; bare scalars stay text
     JSON = "json"  # JSON, scalars too

@@ -1,12 +1,10 @@
-"""Remembers which dialects read spans that look alike, so that they are asked once for a kind of span and not for every span.
+"""Caches which dialects read a span, by everything that dialects test in it: the span's *look*.
 
-A process makes a few kinds of spans, over and over: the same attributes, and the same values where a dialect compares them. What
-dialects look at, and nothing else, makes up a span's *look*; spans of one look are read by the same dialects. Finding a look costs
-a tenth of asking the dialects. Of a value counts which of the texts it is that a dialect wants, if any: names of tools and such, of which
-there is no end, don't make looks of their own.
+A process makes a few kinds of spans over and over, with the same attributes and the same values where a dialect compares them.
+Spans of one look are read by the same dialects, and finding the look costs a tenth of running the tests. A value counts only as
+the text that a dialect tests for, so that names of tools, of which there is no end, make no looks of their own.
 
-A span is asked for twice or more, when it arrives and when its trace is judged. So its reading is noted on the span, whose content never
-changes.
+A span is classified when it arrives and again when its trace is evaluated, so the cache entry is noted on the span.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.extraction.conversations import tells_conversation
-from otel_toolcall_eval.extraction.dialect import Dialect, Role, Subject, Test, TestOperator, tests_within
+from otel_toolcall_eval.extraction.dialect import Dialect, MatchOperator, Role, Subject, Test, tests_within
 from otel_toolcall_eval.extraction.lookup_plan import LookupPlan
 from otel_toolcall_eval.extraction.matching import DialectIndex, fulfils, present, spelled
 
@@ -25,39 +23,39 @@ if TYPE_CHECKING:
 
     from otel_toolcall_eval.model.trace import Span
 
-MAX_LOOKS = 5_000
-"""Looks that are remembered, some 600 bytes each. All are forgotten when there are more: a sender may invent looks without end."""
+MAX_ENTRIES = 5_000
+"""Looks that are cached, some 600 bytes each. The cache is cleared when there are more: a sender may invent looks without end."""
 
 MAX_KEYS = 100
 MAX_KEY_CHARS = 5_000
 MAX_SCOPE_CHARS: Final = 200
-"""Of a span with more or longer attributes than these the look is not remembered, or it would hold what a sender likes."""
+"""A span with more or longer attributes is not cached, or a sender could fill the cache with text."""
 
 _TELLING = frozenset({Role.TOOL, Role.PART, Role.MODEL, Role.AGENT})
 _PLANNED = frozenset({Role.TOOL, Role.AGENT})
-_WANT_TEXTS = frozenset({TestOperator.EQUALS, TestOperator.IN, TestOperator.NOT_EQUALS})
+_WANT_TEXTS = frozenset({MatchOperator.EQUALS, MatchOperator.IN, MatchOperator.NOT_EQUALS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanClassification:
     """What the dialects make of spans of one look.
 
-    One that says "ignore" is heard before all others, so nothing that looks like a call by a second convention gets past it.
-    Else the first one asked decides what the span is, and those that agree with it read it together. Those that look at events
-    are heard beside all others: what an event shows does not change what its span is.
+    A dialect that says "ignore" comes before all others, so a span that is a call by a second convention stays ignored. Otherwise the
+    first dialect decides what the span is, and those that agree with it read it together. Dialects that read events apply beside all
+    others: what an event shows does not change what its span is.
 
     Attributes:
         dialects: those that read the span, in the order in which they are asked.
         candidates: those of them that may say what the span is.
-        speakers: those that do say it; None if that hangs on the span above, as with parts of a call.
+        deciding_dialects: those that do say it; None if that hangs on the span above, as with parts of a call.
         by_event: those that read calls from its events.
         is_relevant: the span could matter to extraction.
-        is_call: its speakers say that it stands for a call.
-        is_model: its speakers say that it asked a model.
+        is_call: the deciding dialects say that it stands for a call.
+        is_model: the deciding dialects say that it asked a model.
         is_agent: an agent ran in the span.
         tells_conversation: it may name its conversation.
         content_hint: how content is switched on, if one of ``dialects`` tells; else empty.
-        plan: what the speakers look for, if they stand for a call or an agent; None, too, if it hangs on the span above.
+        plan: what the deciding dialects look for, if they stand for a call or an agent; None, too, if it hangs on the span above.
     """
 
     dialects: tuple[Dialect, ...]
@@ -116,30 +114,30 @@ class Layout:
     Attributes:
         compared: attributes of which the value matters, each with the texts that tests want.
         present: attributes of which it only matters that they are there.
-        begun: attributes of which it matters how they begin, each with the prefixes of a test.
-        asides: tests whose outcome is found out for each span.
-        marks: by the rest of the look.
+        prefix_tests: attributes of which it matters how they begin, each with the prefixes of a test.
+        uncached_tests: tests whose outcome is found out for each span.
+        entries: by the rest of the look.
     """
 
     compared: tuple[tuple[str, frozenset[str]], ...]
     present: tuple[str, ...]
-    begun: tuple[tuple[str, tuple[str, ...]], ...]
-    asides: tuple[Test, ...]
-    marks: dict[Hashable, Mark] = field(default_factory=dict)
+    prefix_tests: tuple[tuple[str, tuple[str, ...]], ...]
+    uncached_tests: tuple[Test, ...]
+    entries: dict[Hashable, CacheEntry] = field(default_factory=dict)
 
 
-class Mark:
-    """What is noted on spans of one look: their reading, and who found it.
+class CacheEntry:
+    """What is noted on spans of one look: their classification, and the cache that it is from.
 
-    A span may wait for long after its look was forgotten: then the reading is None, so that readings are bounded whatever spans there are.
+    A span may outlive the entry in the cache: the classification is None then, which bounds how many there are.
     """
 
-    __slots__ = ("looks", "reading")
+    __slots__ = ("cache", "classification")
 
-    def __init__(self, looks: DialectCache, reading: SpanClassification) -> None:
-        """Take what is noted."""
-        self.looks = looks
-        self.reading: SpanClassification | None = reading
+    def __init__(self, cache: DialectCache, classification: SpanClassification) -> None:
+        """Keep both."""
+        self.cache = cache
+        self.classification: SpanClassification | None = classification
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """Let a span that is copied, or sent to another process, take no note along."""
@@ -147,7 +145,7 @@ class Mark:
 
 
 class DialectCache:
-    """Finds the reading of a span.
+    """Classifies spans.
 
     Attributes:
         remembered: how many layouts and looks are kept.
@@ -163,47 +161,47 @@ class DialectCache:
         for test in attributes:
             if test.operator in _WANT_TEXTS and not test.path:
                 self._compared[test.key].update(test.values)
-        self._begun = [test for test in attributes if test.operator is TestOperator.PREFIX and not test.path]
-        self._found_out = [test for test in attributes if test.path or test.operator is TestOperator.REGEX]
+        self._prefix_tests = [test for test in attributes if test.operator is MatchOperator.PREFIX and not test.path]
+        self._found_out = [test for test in attributes if test.path or test.operator is MatchOperator.REGEX]
         named = [test for test in tests if test.subject is Subject.SPAN_NAME and not test.path]
         self._names = frozenset(value for test in named if test.operator in _WANT_TEXTS for value in test.values)
-        self._prefixed = tuple(test for test in named if test.operator is TestOperator.PREFIX)
+        self._prefixed = tuple(test for test in named if test.operator is MatchOperator.PREFIX)
         self._prefixes = tuple(value for test in self._prefixed for value in test.values)
         self._events = frozenset(test.key for test in tests if test.subject is Subject.EVENT)
         covered = {Subject.ATTR, Subject.SCOPE, Subject.EVENT}
-        self._asides = tuple(
+        self._uncached_tests = tuple(
             test
             for test in tests
-            if test.subject not in covered and not (test in named and test.operator in {*_WANT_TEXTS, TestOperator.PREFIX})
+            if test.subject not in covered and not (test in named and test.operator in {*_WANT_TEXTS, MatchOperator.PREFIX})
         )
         self._layouts: dict[tuple[str, ...], Layout] = {}
-        self._marks: list[Mark] = []
+        self._entries: list[CacheEntry] = []
         self.remembered = 0
 
-    def reading(self, span: Span) -> SpanClassification:
+    def classify(self, span: Span) -> SpanClassification:
         """Return what the dialects make of a span. Cost: a look-up for each attribute that a dialect asks for, at the first time."""
-        mark = span.look
-        if isinstance(mark, Mark) and mark.looks is self:
-            reading = mark.reading  # asked once: another thread may forget it
-            if reading is not None:
-                return reading
+        entry = span.cache_entry
+        if isinstance(entry, CacheEntry) and entry.cache is self:
+            classification = entry.classification  # asked once: another thread may forget it
+            if classification is not None:
+                return classification
         return self._found(span)
 
     def _found(self, span: Span) -> SpanClassification:
-        """Return the reading of a span that was not asked for before, or whose look was forgotten."""
+        """Return the classification of a span that has no entry yet, or whose entry was cleared."""
         keys = tuple(span.attributes)
         layout = self._layouts.get(keys) or self._laid_out(keys)
         look = None if layout is None or len(span.scope.name) > MAX_SCOPE_CHARS else self._look(span, layout)
         if layout is None or look is None:
             return self._read(span)
-        mark = layout.marks.get(look)
-        if mark is None:
-            mark = Mark(self, self._read(span))
+        entry = layout.entries.get(look)
+        if entry is None:
+            entry = CacheEntry(self, self._read(span))
             self._remember_one_more()
-            layout.marks[look] = mark
-            self._marks.append(mark)
-        span.look = mark  # type: ignore[misc]  # frozen for everyone else
-        return mark.reading or self._read(span)
+            layout.entries[look] = entry
+            self._entries.append(entry)
+        span.cache_entry = entry  # type: ignore[misc]  # frozen for everyone else
+        return entry.classification or self._read(span)
 
     def _look(self, span: Span, layout: Layout) -> Hashable | None:
         """Return what tells a span from others of its layout; None if that is more than should be remembered."""
@@ -219,7 +217,7 @@ class DialectCache:
         for key in layout.present:
             if not attributes[key]:  # empty counts as missing, 0 does not: left to those who know
                 return None
-        for key, prefixes in layout.begun:
+        for key, prefixes in layout.prefix_tests:
             text = spelled(attributes[key])
             look.append(text is not None and text.startswith(prefixes))
         if name in self._names:
@@ -228,16 +226,16 @@ class DialectCache:
             look.append(tuple([name.startswith(test.values) for test in self._prefixed]))
         if span.events:
             look.append(frozenset(event.name for event in span.events) & self._events)
-        if layout.asides:
-            look.extend([fulfils(test, span) for test in layout.asides])
+        if layout.uncached_tests:
+            look.extend([fulfils(test, span) for test in layout.uncached_tests])
         return tuple(look)
 
     def _remember_one_more(self) -> None:
-        if self.remembered >= MAX_LOOKS:
+        if self.remembered >= MAX_ENTRIES:
             self._layouts.clear()
-            for mark in self._marks:
-                mark.reading = None
-            self._marks.clear()
+            for entry in self._entries:
+                entry.classification = None
+            self._entries.clear()
             self.remembered = 0
         self.remembered += 1
 
@@ -253,7 +251,7 @@ class DialectCache:
         layout = self._layouts[keys] = Layout(
             compared=tuple((key, frozenset(self._compared[key])) for key in asked if key in self._compared),
             present=tuple(key for key in asked if key not in self._compared),
-            begun=tuple((test.key, test.values) for test in self._begun if test.key in keys),
-            asides=(*self._asides, *(test for test in self._found_out if test.key in keys)),
+            prefix_tests=tuple((test.key, test.values) for test in self._prefix_tests if test.key in keys),
+            uncached_tests=(*self._uncached_tests, *(test for test in self._found_out if test.key in keys)),
         )
         return layout

@@ -1,4 +1,4 @@
-"""Reads the tests and the sources of a dialect file. Source: DIALECTS, section 2a."""
+"""Reads the tests and the sources of a dialect file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from otel_toolcall_eval.extraction.dialect import (
     CompilePattern,
     Decode,
     Match,
+    MatchOperator,
     MessageSource,
     Pattern,
     ReadStep,
     Source,
     Subject,
     Test,
-    TestOperator,
     ValueOrigin,
 )
 from otel_toolcall_eval.extraction.dialect_value import DialectValue
@@ -24,7 +24,7 @@ from otel_toolcall_eval.extraction.payload_envelopes import SHAPES
 MAX_NESTING = 6
 """How deep conditions may be nested. The shipped ones need two; a bound keeps evaluation and reading from running away."""
 
-_COMPARISONS = tuple(operator.value for operator in TestOperator)
+_COMPARISONS = tuple(operator.value for operator in MatchOperator)
 _SUBJECTS = tuple(subject.value for subject in Subject)
 _GROUPS = ("all", "any", "not")
 _KEYED = frozenset({Subject.ATTR, Subject.RESOURCE, Subject.EVENT})
@@ -85,12 +85,12 @@ class Grammar:
         if subject in _KEYED:
             return self._comparison(part, subject, looked_at.text(), members)
         if isinstance(looked_at.value, str):
-            return Test(subject=subject, operator=TestOperator.EQUALS, values=(looked_at.text(),))
+            return Test(subject=subject, operator=MatchOperator.EQUALS, values=(looked_at.text(),))
         return self._comparison(looked_at, subject, "", looked_at.mapping(_COMPARISONS))
 
     def _comparison(self, part: DialectValue, subject: Subject, key: str, members: Mapping[str, DialectValue]) -> Test | None:
         """Read the operator of a test and what it compares with."""
-        named = [operator for operator in TestOperator if operator.value in members]
+        named = [operator for operator in MatchOperator if operator.value in members]
         if len(named) > 1:
             part.wrong("a test needs one comparison, several are here", f"keep one of {', '.join(named)}")
             return None
@@ -98,9 +98,9 @@ class Grammar:
         if not named:
             return Test(subject=subject, key=key, path=path)
         operator, operand = named[0], members[named[0].value]
-        if operator is TestOperator.EXISTS:
+        if operator is MatchOperator.EXISTS:
             return Test(subject=subject, key=key, path=path, wanted=operand.truth())
-        if operator is TestOperator.REGEX:
+        if operator is MatchOperator.REGEX:
             return Test(subject=subject, key=key, path=path, operator=operator, pattern=self.pattern(operand))
         several = isinstance(operand.value, (list, tuple))
         values = operand.each(lambda item: item.spelling()) if several else (operand.spelling(),)

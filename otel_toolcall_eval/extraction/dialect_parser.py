@@ -1,4 +1,4 @@
-"""Reads the entries of a dialect file. Source: DIALECTS, section 2a."""
+"""Reads the entries of a dialect file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads calls that events show: those of a span, and log records that were handed over as events. Source: DIALECTS, section 1d, Codex."""
+"""Reads calls that events show: those of a span, and log records that were handed over as events."""
 
 from __future__ import annotations
 

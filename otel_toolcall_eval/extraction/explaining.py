@@ -1,4 +1,4 @@
-"""Says of each span what was made of it and why, and where each field of a call was found. Source: issue 3, item 1; DIALECTS, section 2e.
+"""Explains each span: whether it became a tool call and why, and where each field of the call was found.
 
 Computed when somebody asks, from the finished extraction: reading calls pays nothing for it.
 """
@@ -88,7 +88,7 @@ def explain(extractor: Extractor, spans: Sequence[Span], extraction: Extraction)
     Cost: linear in the spans and what they recorded; decodes the payloads of all calls.
     """
     survey = extractor.survey(spans)
-    tree, readings = survey.tree, survey.readings
+    tree, classifications = survey.tree, survey.classifications
     own: defaultdict[bytes, list[int]] = defaultdict(list)
     joined: defaultdict[bytes, list[int]] = defaultdict(list)
     for position, call in enumerate(extraction.calls):
@@ -100,9 +100,9 @@ def explain(extractor: Extractor, spans: Sequence[Span], extraction: Extraction)
     for span in tree.spans:
         kept, merged = own.get(span.span_id, []), joined.get(span.span_id, [])
         if kept:
-            outcome, reason = SpanOutcome.KEPT, _kept([extraction.calls[position] for position in kept], readings.role(span))
+            outcome, reason = SpanOutcome.KEPT, _kept([extraction.calls[position] for position in kept], classifications.role(span))
         elif merged:
-            outcome, reason = SpanOutcome.MERGED, ignored.get(span.span_id) or _merged(readings.role(span))
+            outcome, reason = SpanOutcome.MERGED, ignored.get(span.span_id) or _merged(classifications.role(span))
         else:
             outcome, reason = SpanOutcome.IGNORED, ignored.get(span.span_id, "it says nothing of a call")
         explained.append(
@@ -111,10 +111,10 @@ def explain(extractor: Extractor, spans: Sequence[Span], extraction: Extraction)
                 name=span.name,
                 outcome=outcome,
                 reason=reason,
-                dialects=tuple(dialect.name for dialect in readings.all_dialects(span.span_id)),
-                read_by=tuple(dialect.name for dialect in readings.dialects(span)),
+                dialects=tuple(dialect.name for dialect in classifications.all_dialects(span.span_id)),
+                read_by=tuple(dialect.name for dialect in classifications.dialects(span)),
                 calls=tuple(kept or merged),
-                fields=_fields(extraction.calls[kept[0]], tree, readings) if len(kept) == 1 else (),
+                fields=_fields(extraction.calls[kept[0]], tree, classifications) if len(kept) == 1 else (),
             )
         )
     return tuple(explained)
@@ -145,14 +145,16 @@ def _merged(role: Role | None) -> str:
     return "a part of the call above it" if role is Role.PART else "another record of a call that is shown already"
 
 
-def _fields(call: ToolCall, tree: SpanTree, readings: SpanClassifications) -> tuple[FieldOrigin, ...]:
+def _fields(call: ToolCall, tree: SpanTree, classifications: SpanClassifications) -> tuple[FieldOrigin, ...]:
     """Return where the fields of a call were found: on its own span, else on those that were merged into it."""
     spans = [tree.by_id[span_id] for span_id in (call.span_id, *call.merged_span_ids)]
-    tools = [span for span in spans if readings.role(span) in {Role.TOOL, Role.PART} and not readings.dialects(span)[0].calls_from]
+    tools = [
+        span for span in spans if classifications.role(span) in {Role.TOOL, Role.PART} and not classifications.dialects(span)[0].calls_from
+    ]
     told = _EVIDENCE.get(call.evidence, "message")
     found: list[FieldOrigin] = []
     for field, value in (("name", call.name), ("call_id", call.call_id), ("agent", call.agent)):
-        source = next((one for span in tools if (one := _text_source(span, tree, readings, field, value)) is not None), None)
+        source = next((one for span in tools if (one := _text_source(span, tree, classifications, field, value)) is not None), None)
         if source is None and value is not None:
             place = "the agent span above" if field == "agent" else told
             source = FieldOrigin(field=field, place=place, span_id=call.span_id if field == "agent" or not tools else spans[-1].span_id)
@@ -161,30 +163,30 @@ def _fields(call: ToolCall, tree: SpanTree, readings: SpanClassifications) -> tu
     for field, payload in (("arguments", call.arguments), ("output", call.output)):
         if payload.state is ContentState.ABSENT or (payload.content.nothing and payload.recorded is None):
             continue
-        offers = [offer for span in tools for offer in _offers(span, tree, readings, field)]
+        offers = [offer for span in tools for offer in _offers(span, tree, classifications, field)]
         best = next((offer for state, offer in offers if state is payload.state), None)
-        found.append(best or FieldOrigin(field=field, place=told if not tools else "message", span_id=_told_by(spans, readings)))
+        found.append(best or FieldOrigin(field=field, place=told if not tools else "message", span_id=_told_by(spans, classifications)))
     return tuple(found)
 
 
-def _told_by(spans: Sequence[Span], readings: SpanClassifications) -> bytes:
+def _told_by(spans: Sequence[Span], classifications: SpanClassifications) -> bytes:
     """Return the span that holds messages about a call, else the call's own."""
-    return next((span.span_id for span in reversed(spans) if readings.role(span) is Role.MODEL), spans[0].span_id)
+    return next((span.span_id for span in reversed(spans) if classifications.role(span) is Role.MODEL), spans[0].span_id)
 
 
-def _text_source(span: Span, tree: SpanTree, readings: SpanClassifications, field: str, value: str | None) -> FieldOrigin | None:
+def _text_source(span: Span, tree: SpanTree, classifications: SpanClassifications, field: str, value: str | None) -> FieldOrigin | None:
     """Return where a span has a text that became a field of the call; None if it does not have it."""
-    for _, found in find_all(span, tree, places(readings.dialects(span), field)):
+    for _, found in find_all(span, tree, places(classifications.dialects(span), field)):
         text = text_at(found.value, found.source)
         if text and text == value and len(text) <= MAX_NAME_LENGTH:
             return _source(field, found, span)
     return None
 
 
-def _offers(span: Span, tree: SpanTree, readings: SpanClassifications, field: str) -> list[tuple[ContentState, FieldOrigin]]:
+def _offers(span: Span, tree: SpanTree, classifications: SpanClassifications, field: str) -> list[tuple[ContentState, FieldOrigin]]:
     """Return what a span recorded of arguments or output, the best first."""
     decode = decode_arguments if field == "arguments" else decode_output
-    founds = find_content(span, tree, places(readings.dialects(span), field))
+    founds = find_content(span, tree, places(classifications.dialects(span), field))
     return [(decode(found).content.state, _source(field, found, span)) for found in founds]
 
 

@@ -24,22 +24,22 @@ class Extractor:
         """Compile ``dialects``, in any order."""
         self.dialects: Sequence[Dialect] = sorted_by_priority(dialects)
         self.projection: Projection = projection_of(self.dialects)
-        self._looks = DialectCache(self.dialects)
+        self._cache = DialectCache(self.dialects)
 
     def is_relevant(self, span: Span) -> bool:
         """Tell whether a span could matter to extraction. Cost: a look-up for each attribute that a dialect asks for."""
-        return self._looks.reading(span).is_relevant
+        return self._cache.classify(span).is_relevant
 
     def is_agent(self, span: Span) -> bool:
         """Tell whether an agent ran in a span, by what the span itself says. Cost: as ``is_relevant``."""
-        return self._looks.reading(span).is_agent
+        return self._cache.classify(span).is_agent
 
     def survey(self, spans: Sequence[Span]) -> TraceView:
         """Lay out the spans of one trace, in any order; the answer does not depend on it.
 
         Of several with one ID, the one that ends last counts. What came as a log record is handed over as an event on its span.
         """
-        return TraceView(spans, self._looks)
+        return TraceView(spans, self._cache)
 
     def extract(self, spans: Sequence[Span]) -> Extraction:
         """Return the tool calls of one trace; see ``TraceView.extract``."""
@@ -47,4 +47,4 @@ class Extractor:
 
     def asked(self, span: Span) -> Sequence[Dialect]:
         """Return the dialects that read a span: those that match, without those that a higher one supersedes."""
-        return self._looks.reading(span).dialects
+        return self._cache.classify(span).dialects

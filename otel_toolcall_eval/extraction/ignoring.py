@@ -1,4 +1,4 @@
-"""Says of spans that are no tool call why they are none, if anybody asks: that is whoever explains a trace, not whoever judges it."""
+"""Gives the reason why a span is no tool call, on request: explaining a trace needs it, evaluating does not."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 class IgnoredSpans(Sequence[IgnoredSpan]):
     """Every span that shows no call, with the reason; put together when it is first looked at. Equal to a tuple of the same."""
 
-    __slots__ = ("_calls", "_found", "_readings", "_tree", "_used")
+    __slots__ = ("_calls", "_classifications", "_found", "_tree", "_used")
 
-    def __init__(self, calls: Sequence[Candidate], tree: SpanTree, readings: SpanClassifications, used: Collection[bytes]) -> None:
+    def __init__(self, calls: Sequence[Candidate], tree: SpanTree, classifications: SpanClassifications, used: Collection[bytes]) -> None:
         """Keep what it follows from; ``used`` are the spans that show a call without being one."""
         self._calls = calls
         self._tree = tree
-        self._readings = readings
+        self._classifications = classifications
         self._used = used
         self._found: tuple[IgnoredSpan, ...] | None = None
 
@@ -60,15 +60,15 @@ class IgnoredSpans(Sequence[IgnoredSpan]):
         return self._found
 
     def _find(self) -> tuple[IgnoredSpan, ...]:
-        readings = self._readings
+        classifications = self._classifications
         shown = {call.span.span_id for call in self._calls}.union(self._used)
         joined = {span_id for call in self._calls for span_id in call.merged}
         ignored = []
         for span in self._tree.spans:
-            span_id, role = span.span_id, readings.role(span)
+            span_id, role = span.span_id, classifications.role(span)
             if span_id in shown or (span_id in joined and role is not Role.MODEL):
                 continue
-            dialects = readings.dialects(span)
-            reason = "its requests were merged into the calls that ran" if span_id in joined else readings.reason(span)
+            dialects = classifications.dialects(span)
+            reason = "its requests were merged into the calls that ran" if span_id in joined else classifications.reason(span)
             ignored.append(IgnoredSpan(span_id=span_id, name=span.name, reason=reason, dialect=dialects[0].family if dialects else None))
         return tuple(ignored)

@@ -1,4 +1,4 @@
-"""Hands log records over to the spans that they say something of, as events. Source: DIALECTS, section 2e; FAULTS, B 11, 12, 26."""
+"""Hands log records over to the spans that they say something of, as events."""
 
 from __future__ import annotations
 

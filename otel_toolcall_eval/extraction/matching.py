@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.extraction.dialect import Dialect, Match, Subject, Test, TestOperator
+from otel_toolcall_eval.extraction.dialect import Dialect, Match, MatchOperator, Subject, Test
 from otel_toolcall_eval.model.payload.text import UnreadableTextError, read_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _KINDS = {0: "unspecified", 1: "internal", 2: "server", 3: "client", 4: "produce
 
 
 def present(value: Value) -> bool:
-    """Tell whether a value counts as recorded for a test: null and empty ones don't. Source: FAULTS, B 20."""
+    """Tell whether a value counts as recorded for a test: null and empty ones don't."""
     return value is not None and value not in ("", (), b"") and value != {}
 
 
@@ -83,7 +83,7 @@ def fulfils(condition: Test | Match, span: Span) -> bool:
         return any(event.name == condition.key for event in span.events) is condition.wanted
     plain = condition.subject is Subject.ATTR and not condition.path  # nearly all are: spared a call
     value = span.attributes.get(condition.key) if plain else _looked_at(condition, span)
-    if condition.operator is TestOperator.EXISTS:
+    if condition.operator is MatchOperator.EXISTS:
         return present(value) is condition.wanted
     text = spelled(value)
     return text is not None and _compares(condition, text)
@@ -91,11 +91,11 @@ def fulfils(condition: Test | Match, span: Span) -> bool:
 
 def _compares(test: Test, text: str) -> bool:
     """Tell whether a text is what a test wants."""
-    if test.operator is TestOperator.NOT_EQUALS:
+    if test.operator is MatchOperator.NOT_EQUALS:
         return text not in test.values
-    if test.operator is TestOperator.PREFIX:
+    if test.operator is MatchOperator.PREFIX:
         return text.startswith(test.values)
-    if test.operator is TestOperator.REGEX:
+    if test.operator is MatchOperator.REGEX:
         return test.pattern is not None and test.pattern.search(text[:MAX_TESTED_LENGTH]) is not None
     return text in test.values
 
@@ -158,12 +158,12 @@ class DialectIndex:
         elif test.subject is Subject.SPAN_NAME:
             for value in test.values:
                 self._by_name[value].append(position)
-        elif test.subject is Subject.SCOPE and test.operator is TestOperator.PREFIX:
+        elif test.subject is Subject.SCOPE and test.operator is MatchOperator.PREFIX:
             self._by_scope_prefix.extend((value, position) for value in test.values)
         elif test.subject is Subject.SCOPE:
             for value in test.values:
                 self._by_scope[value].append(position)
-        elif test.operator in {TestOperator.EQUALS, TestOperator.IN} and not test.path:
+        elif test.operator in {MatchOperator.EQUALS, MatchOperator.IN} and not test.path:
             for value in test.values:
                 self._by_value[test.key][value].append(position)
         else:
@@ -222,9 +222,9 @@ class _Rarity:
         if not condition.wanted or condition.subject in {Subject.KIND, Subject.RESOURCE}:
             return None
         compared = (
-            {TestOperator.EQUALS, TestOperator.IN, TestOperator.PREFIX}
+            {MatchOperator.EQUALS, MatchOperator.IN, MatchOperator.PREFIX}
             if condition.subject is Subject.SCOPE
-            else {TestOperator.EQUALS, TestOperator.IN}
+            else {MatchOperator.EQUALS, MatchOperator.IN}
         )
         if condition.subject in {Subject.SPAN_NAME, Subject.SCOPE} and condition.operator not in compared:
             return None

@@ -1,4 +1,4 @@
-"""Puts together what several spans say about one call. Source: DIALECTS, section 2d.
+"""Puts together what several spans say about one call.
 
 Two real calls are never merged: what tells observers of one call from calls of one tool is that they nest or overlap, that
 they come from different instrumentations, and that nothing they recorded (arguments, IDs) contradicts.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.extraction.span_tree import SpanTree
 
 OVERLAP = 0.8
-"""Share of the shorter one of two spans by which siblings have to overlap. Source: DIALECTS, 2d, rule 5."""
+"""Share of the shorter one of two spans by which siblings have to overlap."""
 
 MAX_COMPARED = 50
 """With how many calls that still run a call is compared. One call has a handful of observers."""
@@ -38,14 +38,14 @@ class Merger:
 
     Attributes:
         agents: tells the nearest agent span above a span.
-        readings: tells model and agent spans: what is below one was decided there, and is no observer of what is above.
+        classifications: tells model and agent spans: what is below one was decided there, and is no observer of what is above.
     """
 
-    def __init__(self, tree: SpanTree, agents: Agents, readings: SpanClassifications) -> None:
+    def __init__(self, tree: SpanTree, agents: Agents, classifications: SpanClassifications) -> None:
         """Look at the trace's tree."""
         self._tree = tree
         self._agents = agents
-        self._readings = readings
+        self._classifications = classifications
 
     def merge(self, calls: Sequence[Candidate]) -> list[Candidate]:
         """Return the calls that are left, in the order given: by time."""
@@ -70,7 +70,7 @@ class Merger:
         by_span: defaultdict[bytes, list[Candidate]] = defaultdict(list)
         for call in calls:
             by_span[call.span.span_id].append(call)
-        barriers = {span.span_id for span in (*self._readings.models, *self._readings.agents)}
+        barriers = {span.span_id for span in (*self._classifications.models, *self._classifications.agents)}
         above: dict[bytes, tuple[Candidate | None, bool]] = {}
         for span in self._tree.placed.top_down:
             parent = self._tree.parent(span)

@@ -1,4 +1,4 @@
-"""Reads calls and their answers out of messages. Source: DIALECTS, sections 1a to 1d, and 2d, rule 6.
+"""Reads calls and their answers out of messages.
 
 Every reader takes what a source found, decoded, and skips what does not have its shape: messages are the model's and the
 user's text, so anything may stand there.
@@ -13,7 +13,7 @@ from typing import TypeAlias
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase, Json
 
 MAX_CALLS = 10_000
-"""How many calls are read out of one message list; the same as the bound on tool spans of a trace (DESIGN, section 3)."""
+"""How many calls are read out of one message list; the same as the bound on tool spans of a trace."""
 
 MAX_MILLISECONDS = 86_400_000
 """Longest duration that an event is believed to tell: a day."""

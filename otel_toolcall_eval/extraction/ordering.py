@@ -1,4 +1,4 @@
-"""Puts calls in order and finds out which of them ran side by side. Source: SEMANTICS 1.2; DIALECTS, section 2d."""
+"""Puts calls in order and finds out which of them ran side by side."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _DIGITS = re.compile(r"(\d{1,18})")
 def in_order(calls: Sequence[Candidate], tree: SpanTree) -> list[Candidate]:
     """Return the calls by start, then end, a parent before its children.
 
-    SEMANTICS leaves equal times to arrival; arrival must not matter (DESIGN, section 3, the law), so equal times go by call ID
-    (``call_2`` before ``call_10``), then by span ID. DIALECTS 2d says "longer first"; SEMANTICS is followed, and a parent stands
-    first because it is the parent. Calls that start together and whose requests are known stand as the model asked for them:
-    clocks that tick in milliseconds give the calls of one message one start, and which of them ended first says nothing.
+    The order of arrival must not matter, so equal times go by call ID (``call_2`` before ``call_10``), then by span ID.
+    Calls that start together and whose requests are known stand as the model asked for them: clocks that tick in milliseconds give
+    the calls of one message one start, and which of them ended first says nothing.
     """
     if _is_by_start(calls, tree):  # as most come
         return list(calls)

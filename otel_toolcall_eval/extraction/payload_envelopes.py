@@ -1,4 +1,4 @@
-"""The closed list of shapes that stand around arguments and outputs. Source: DIALECTS, section 2c, item 5.
+"""The closed list of shapes that stand around arguments and outputs.
 
 A shape is recognised by its exact keys and taken off only where a dialect names it: a tool may well return
 ``{"result": 1}`` of its own.

@@ -1,4 +1,4 @@
-"""Joins what models asked for with what ran, and answers with calls that have no output. Source: DIALECTS, 2d, rule 6.
+"""Joins what models asked for with what ran, and answers with calls that have no output.
 
 Only what a model newly asked for becomes a call; calls that stand in the history of a request belong to the model call that
 asked for them, in this trace or an earlier one. So a history that is sent again and again counts nothing twice.
@@ -34,17 +34,17 @@ _ANY = "*"  # stands for all arguments; no fingerprint is this text
 class RequestJoiner:
     """Joins the requests and answers of one trace with its calls. Cost: linear, but for the answers that are looked for."""
 
-    def __init__(self, tree: SpanTree, agents: Agents, readings: SpanClassifications) -> None:
+    def __init__(self, tree: SpanTree, agents: Agents, classifications: SpanClassifications) -> None:
         """Look at the spans of models."""
         self._tree = tree
         self._agents = agents
-        self._readings = readings
+        self._classifications = classifications
         self.used: set[bytes] = set()
 
     def join(self, calls: Sequence[Candidate]) -> list[Candidate]:
         """Return the calls and, after them, the requests that nothing shows to have run, and the calls that only answers show."""
-        readings = self._readings
-        requests = [request for span in readings.models for request in requests_in(span, self._tree, readings.dialects(span))]
+        classifications = self._classifications
+        requests = [request for span in classifications.models for request in requests_in(span, self._tree, classifications.dialects(span))]
         if not requests:
             self._answer(calls)
             return list(calls)
@@ -73,10 +73,10 @@ class RequestJoiner:
                 waiting[call.call_id].append(call)
             else:
                 nameless[call.span.parent_span_id].append(call)
-        for span in reversed(self._readings.models):
+        for span in reversed(self._classifications.models):
             if not waiting and not nameless:
                 return
-            dialects = self._readings.dialects(span)
+            dialects = self._classifications.dialects(span)
             unanswered = nameless.get(span.parent_span_id)
             if not unanswered and not mentions(span, waiting, dialects):
                 continue

@@ -36,11 +36,11 @@ class SpanClassifications:
         tell_conversations: a span may name its conversation.
     """
 
-    def __init__(self, tree: SpanTree, looks: DialectCache) -> None:
-        """Decide on each span of ``tree``; ``looks`` tells what dialects make of it by itself."""
+    def __init__(self, tree: SpanTree, cache: DialectCache) -> None:
+        """Decide on each span of ``tree``; ``cache`` classifies each by itself."""
         self._tree = tree
-        self._readings: dict[bytes, SpanClassification] = {}
-        self._settled: dict[bytes, tuple[Dialect, ...]] = {}  # the speakers for spans whose role hangs on the span above
+        self._classifications: dict[bytes, SpanClassification] = {}
+        self._settled: dict[bytes, tuple[Dialect, ...]] = {}  # the deciding dialects of spans whose role hangs on the span above
         self.calls: list[Span] = []
         self.models: list[Span] = []
         self.agents: list[Span] = []
@@ -48,19 +48,19 @@ class SpanClassifications:
         self.tell_conversations = False
         all_settled = True
         for span in tree.spans:
-            reading = looks.reading(span)
-            self._readings[span.span_id] = reading
-            if reading.deciding_dialects is None:
+            found = cache.classify(span)
+            self._classifications[span.span_id] = found
+            if found.deciding_dialects is None:
                 all_settled = False
-            elif reading.is_call:
+            elif found.is_call:
                 self.calls.append(span)
-            elif reading.is_model:
+            elif found.is_model:
                 self.models.append(span)
-            elif reading.is_agent:
+            elif found.is_agent:
                 self.agents.append(span)
-            if reading.by_event:
-                self.by_event[span.span_id] = reading.by_event
-            if reading.tells_conversation:
+            if found.by_event:
+                self.by_event[span.span_id] = found.by_event
+            if found.tells_conversation:
                 self.tell_conversations = True
         if not all_settled:
             self._settle()
@@ -68,9 +68,9 @@ class SpanClassifications:
     def _settle(self) -> None:
         """Decide on the spans whose role hangs on the span above."""
         for span in self._tree.parents_first:
-            reading = self._readings[span.span_id]
-            if reading.deciding_dialects is None:
-                self._settled[span.span_id] = of_role(reading.candidates, self._role_of(span, reading.candidates))
+            found = self._classifications[span.span_id]
+            if found.deciding_dialects is None:
+                self._settled[span.span_id] = of_role(found.candidates, self._role_of(span, found.candidates))
         role = {span.span_id: self.role(span) for span in self._tree.spans}
         self.calls = [span for span in self._tree.spans if role[span.span_id] in _CALLS]
         self.models = [span for span in self._tree.spans if role[span.span_id] is Role.MODEL]
@@ -87,26 +87,26 @@ class SpanClassifications:
 
     def all_dialects(self, span_id: bytes) -> Sequence[Dialect]:
         """Return all dialects that match a span and were not superseded."""
-        return self._readings[span_id].dialects
+        return self._classifications[span_id].dialects
 
     def content_hint(self, span_id: bytes) -> str:
         """Return how content is switched on for a span's producer; empty if no dialect that matches it knows."""
-        return self._readings[span_id].content_hint
+        return self._classifications[span_id].content_hint
 
     @property
     def seen(self) -> Mapping[str, Dialect]:
         """Return every dialect that matches any span, by name."""
-        distinct = {id(reading): reading for reading in self._readings.values()}
-        return {dialect.name: dialect for reading in distinct.values() for dialect in reading.dialects}
+        distinct = {id(found): found for found in self._classifications.values()}
+        return {dialect.name: dialect for found in distinct.values() for dialect in found.dialects}
 
     def dialects(self, span: Span) -> tuple[Dialect, ...]:
         """Return the dialects that read a span."""
-        deciding_dialects = self._readings[span.span_id].deciding_dialects
+        deciding_dialects = self._classifications[span.span_id].deciding_dialects
         return self._settled[span.span_id] if deciding_dialects is None else deciding_dialects
 
     def plan(self, span: Span) -> LookupPlan:
         """Return what is to be looked for on a span that stands for a call, a part of one or an agent."""
-        return self._readings[span.span_id].plan or LookupPlan.of(self.dialects(span), span)
+        return self._classifications[span.span_id].plan or LookupPlan.of(self.dialects(span), span)
 
     def role(self, span: Span) -> Role | None:
         """Return what a span is; None if no dialect knows it."""

@@ -24,7 +24,7 @@ _MOST_MOVES: Final = 4
 class Placed:
     """Where spans stand, by ID: a child never before its parent.
 
-    A child that starts before its parent has a skewed clock (FAULTS A 30) and counts as starting with the parent; children
+    A child that starts before its parent has a skewed clock and counts as starting with the parent; children
     from another process are moved together, so that they keep their order among themselves.
 
     Attributes:

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 class TraceView:
     """A trace before its calls are read."""
 
-    def __init__(self, spans: Sequence[Span], looks: DialectCache) -> None:
+    def __init__(self, spans: Sequence[Span], cache: DialectCache) -> None:
         """Take ``spans`` of one trace, in any order; ``looks`` tells what dialects make of a span.
 
         Nothing is laid out before it is asked for.
         """
         self._spans = spans
-        self._looks = looks
-        # No cached_property: until Python 3.12 it has a lock for all instances, which a fork may find held by the judging thread.
+        self._cache = cache
+        # No cached_property: until Python 3.12 it has a lock for all instances, which a fork may find held by the evaluating thread.
         self._tree: SpanTree | None = None
-        self._readings: SpanClassifications | None = None
+        self._classifications: SpanClassifications | None = None
         self._agents: Agents | None = None
 
     @property
@@ -50,17 +50,17 @@ class TraceView:
         return self._tree
 
     @property
-    def readings(self) -> SpanClassifications:
+    def classifications(self) -> SpanClassifications:
         """Return what each of them is."""
-        if self._readings is None:
-            self._readings = SpanClassifications(self.tree, self._looks)
-        return self._readings
+        if self._classifications is None:
+            self._classifications = SpanClassifications(self.tree, self._cache)
+        return self._classifications
 
     @property
     def agents(self) -> Agents:
         """Return the agents above them."""
         if self._agents is None:
-            self._agents = Agents(self.tree, self.readings)
+            self._agents = Agents(self.tree, self.classifications)
         return self._agents
 
     @property
@@ -73,46 +73,46 @@ class TraceView:
 
         Cost: linear in the spans, apart from sorting them; arguments are decoded where two spans may show one call.
         """
-        tree, readings, agents = self.tree, self.readings, self.agents
+        tree, classifications, agents = self.tree, self.classifications, self.agents
         calls: list[Candidate] = []
-        for span in readings.calls:
-            calls.extend(_read(span, tree, readings))
-        if readings.by_event:
-            shown = (call for span in tree.spans for call in calls_by_event(span, readings.by_event.get(span.span_id, ())))
+        for span in classifications.calls:
+            calls.extend(_read(span, tree, classifications))
+        if classifications.by_event:
+            shown = (call for span in tree.spans for call in calls_by_event(span, classifications.by_event.get(span.span_id, ())))
             calls = with_events(calls, list(shown))
-        calls = Merger(tree, agents, readings).merge(calls)
-        joiner = RequestJoiner(tree, agents, readings)
+        calls = Merger(tree, agents, classifications).merge(calls)
+        joiner = RequestJoiner(tree, agents, classifications)
         calls = joiner.join(calls)
         mark_kinds(calls, tree, agents)
         for call in calls:
             if call.from_message or call.status is CallStatus.ERROR:
                 mark_rejected(call)
         calls = in_order(calls, tree)
-        hints, doubts = _hints_and_doubts(calls, readings)
+        hints, doubts = _hints_and_doubts(calls, classifications)
         return Extraction(
-            calls=_finished(calls, tree, readings, agents),
-            ignored=IgnoredSpans(calls, tree, readings, joiner.used),
+            calls=_finished(calls, tree, classifications, agents),
+            ignored=IgnoredSpans(calls, tree, classifications, joiner.used),
             hints=hints,
             doubts=doubts,
         )
 
 
-def _read(span: Span, tree: SpanTree, readings: SpanClassifications) -> Sequence[Candidate]:
+def _read(span: Span, tree: SpanTree, classifications: SpanClassifications) -> Sequence[Candidate]:
     """Read the calls that a span itself shows, which stands for calls or for a part of one."""
-    plan = readings.plan(span)
+    plan = classifications.plan(span)
     if plan.is_batch:
-        return batch_in(span, tree, readings.dialects(span))
+        return batch_in(span, tree, classifications.dialects(span))
     call = read_call(span, tree, plan)
     return () if call is None else (call,)
 
 
-def _finished(calls: Sequence[Candidate], tree: SpanTree, readings: SpanClassifications, agents: Agents) -> tuple[ToolCall, ...]:
+def _finished(calls: Sequence[Candidate], tree: SpanTree, classifications: SpanClassifications, agents: Agents) -> tuple[ToolCall, ...]:
     """Turn candidates, in order, into calls."""
     groups: Mapping[int, int] = {}
     if not in_a_row(calls):
         owners = [call.own_agent or agents.nearest(call.span) for call in calls]
         groups = parallel_groups(calls, owners, _enclosing(calls, tree))
-    conversations: Mapping[bytes, str] = conversations_of(tree) if readings.tell_conversations else {}
+    conversations: Mapping[bytes, str] = conversations_of(tree) if classifications.tell_conversations else {}
     return tuple(
         [
             _call(
@@ -191,26 +191,26 @@ _DROPPED = "the producer dropped attributes of tool spans, so arguments or resul
 
 
 def _hints_and_doubts(
-    calls: Sequence[Candidate], readings: SpanClassifications
+    calls: Sequence[Candidate], classifications: SpanClassifications
 ) -> tuple[tuple[str, ...], tuple[IncompletenessReason, ...]]:
     """Return hints, each once, and why calls may be missing although no span is."""
     hints: dict[str, None] = {}
     doubts: tuple[IncompletenessReason, ...] = ()
     executed = [call for call in calls if call.phase is CallPhase.EXECUTED]
     if all(call.from_message for call in executed):
-        silent = [dialect.hint for _, dialect in sorted(readings.seen.items()) if dialect.hint]
+        silent = [dialect.hint for _, dialect in sorted(classifications.seen.items()) if dialect.hint]
         if not executed and any(call.phase is CallPhase.REQUESTED for call in calls):
             silent.append(_ONLY_REQUESTS)
         hints.update(dict.fromkeys(silent))
         doubts = (IncompletenessReason.NO_TOOL_SPANS,) if silent and not executed else ()
-    for hint in _content_hints(executed, readings):
+    for hint in _content_hints(executed, classifications):
         hints[hint] = None
     if any(call.span.dropped_attributes and not (call.arguments.is_there and call.output.is_there) for call in executed):
         hints[_DROPPED] = None
     return tuple(hints), doubts
 
 
-def _content_hints(calls: Sequence[Candidate], readings: SpanClassifications) -> list[str]:
+def _content_hints(calls: Sequence[Candidate], classifications: SpanClassifications) -> list[str]:
     """Return the hints on how to switch content on whose calls, all of them, recorded no arguments or no output.
 
     Calls that failed have no output to record, so they say nothing about it.
@@ -220,7 +220,7 @@ def _content_hints(calls: Sequence[Candidate], readings: SpanClassifications) ->
     arguments: dict[str, bool] = {}
     output: dict[str, bool] = {}
     for call in calls:
-        hint = readings.content_hint(call.span.span_id)
+        hint = classifications.content_hint(call.span.span_id)
         if hint:
             arguments[hint] = arguments.get(hint, False) or call.arguments.is_there
             output[hint] = output.get(hint, False) or call.output.is_there or call.status is CallStatus.ERROR

@@ -1,4 +1,4 @@
-"""What calls are held against: one class for each evaluator, and what selects the traces that they judge."""
+"""Criteria: one class for each evaluator, and the selectors of the traces that they apply to."""
 
 from __future__ import annotations
 
@@ -143,20 +143,20 @@ class OutputCriteria(Criteria):
         return len(self.expectations)
 
 
-JUDGED_KINDS = frozenset({CallKind.FUNCTION, CallKind.MCP, CallKind.PROVIDER, CallKind.AGENT})
-JUDGED_PHASES = frozenset({CallPhase.EXECUTED})
+EVALUATED_KINDS = frozenset({CallKind.FUNCTION, CallKind.MCP, CallKind.PROVIDER, CallKind.AGENT})
+EVALUATED_PHASES = frozenset({CallPhase.EXECUTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFilter:
-    """Which calls are judged at all. Source: DIALECTS, section 2b."""
+    """Which calls are evaluated at all."""
 
-    kinds: frozenset[CallKind] = JUDGED_KINDS
-    phases: frozenset[CallPhase] = JUDGED_PHASES
+    kinds: frozenset[CallKind] = EVALUATED_KINDS
+    phases: frozenset[CallPhase] = EVALUATED_PHASES
 
 
-JUDGED_CALLS = CallFilter()
-"""What is judged unless criteria say otherwise. One object, so that a glance tells checks that see the same calls."""
+EVALUATED_CALLS = CallFilter()
+"""The calls that are evaluated unless criteria say otherwise. One object, so that checks that see the same calls are found by identity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ class Check:
     evaluator_id: str
     criteria: Criteria
     pass_threshold: float = 1.0
-    include: CallFilter = JUDGED_CALLS
+    include: CallFilter = EVALUATED_CALLS
 
 
 class SelectorScope(StrEnum):
@@ -188,7 +188,7 @@ class SelectorScope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selector:
-    """Which traces criteria judge. All conditions have to hold. Source: DESIGN, section 4.
+    """Which traces criteria apply to. All conditions have to hold.
 
     Attributes:
         services: values of ``service.name``, one of which a resource of the trace has to have; empty means any. Holds in
@@ -212,7 +212,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriteriaSet:
-    """Everything that one trace is held against under one name.
+    """The checks that apply to one trace under one name.
 
     Attributes:
         name: unique among the loaded sets; what traces name in ``toolcall_eval.criteria``.
@@ -244,10 +244,10 @@ class CriteriaSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundCriteria:
-    """What a trace was bound to from outside, by its ID.
+    """The criteria that a trace was bound to from outside, by its ID.
 
     Attributes:
-        names: of criteria that are loaded, or will be by the time the trace is judged.
+        names: of criteria that are loaded, or will be by the time the trace is evaluated.
         sets: criteria that were made in code and are loaded nowhere. Their selectors are not asked.
     """
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Trace, Trigger
 
 Said: TypeAlias = "tuple[tuple[str, str, Label, float | None], ...]"
-"""Criteria, evaluator, label and emitted score of each verdict; empty if nothing judges the trace."""
+"""Criteria, evaluator, label and emitted score of each verdict; empty if no criteria apply to the trace."""
 
 
 @value_class
@@ -35,11 +35,11 @@ class Decision:
     """One look at a trace that is complete, or that late spans made worth another look.
 
     Attributes:
-        unit_span_id: the agent span, where agent invocations are judged one by one; None for a whole trace.
-        trigger: why it was judged then.
+        unit_span_id: the agent span, where agent invocations are evaluated one by one; None for a whole trace.
+        trigger: why it was evaluated then.
         look: 0 for the first look, then 1, 2, ...; a look that changes no verdict makes no revision.
         batch: equal for what was decided at the same moment.
-        given: what holds of the trace since; None if a fault of ours kept it from being judged.
+        given: what holds of the trace since; None if a fault of ours kept it from being evaluated.
         reported: False if nothing was said, since nothing has changed, or because of a fault.
         decided_after_ns: see ``Trace``.
     """
@@ -90,7 +90,7 @@ class PriorVerdicts:
     def of(self, report: TraceReport, *, revision: int, bound: BoundCriteria) -> PriorVerdict:
         """Return what a report says."""
         given = PriorVerdict(revision=revision, said=verdict_keys(report), bound=bound)
-        # Bindings that are equal may still judge differently: True is 1, and 0.0 is -0.0.
+        # Bindings that are equal may still give other verdicts: True is 1, and 0.0 is -0.0.
         if bound is not self._last.bound or given != self._last:
             self._last = given
         return self._last

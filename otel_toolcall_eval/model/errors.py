@@ -105,7 +105,7 @@ class OverloadedError(IntakeError):
 
 
 class ForwardQueueFullError(OverloadedError):
-    """What is to be passed on has no room: 503, UNAVAILABLE, resend after a delay."""
+    """The queue of requests to forward is full: 503, UNAVAILABLE, resend after a delay."""
 
 
 class EmissionError(ToolCallEvalError):

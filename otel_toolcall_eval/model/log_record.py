@@ -1,4 +1,4 @@
-"""A log record, reduced to what says something about a tool call. Source: DIALECTS, section 2e."""
+"""A log record, reduced to what says something about a tool call."""
 
 from __future__ import annotations
 

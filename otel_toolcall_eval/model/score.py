@@ -91,7 +91,7 @@ class Score:
     doubts: tuple[IncompletenessReason, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what is no score, before it enters anyone's average (FAULTS, C 15); what raises it becomes an EvaluatorFailure."""
+        """Reject an impossible score before it enters anyone's average; the error becomes an EvaluatorFailure."""
         if not 0.0 <= self.lowest <= self.value <= self.highest <= 1.0:
             message = f"0 <= {self.lowest} <= {self.value} <= {self.highest} <= 1 does not hold"
             raise ValueError(message)
@@ -111,7 +111,7 @@ class Label(StrEnum):
 
 
 class Completeness(StrEnum):
-    """Whether everything was there to judge."""
+    """Whether everything was there to evaluate."""
 
     COMPLETE = "complete"
     PARTIAL = "partial"
@@ -138,7 +138,7 @@ class Verdict:
         evaluation_id: 32 hex digits, the same for the same trace, unit, criteria version, evaluator and revision, so that a backend can
             drop repeats.
         criteria: name of the criteria set.
-        score: None if the evaluator failed. Judge by ``label``: only pass and fail are emitted with a score.
+        score: None if the evaluator failed. Use ``label``: only pass and fail are emitted with a score.
         completeness: PARTIAL if spans or contents were missing, whether or not they mattered.
         doubts: what was missing.
     """

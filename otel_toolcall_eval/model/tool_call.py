@@ -1,4 +1,4 @@
-"""The canonical tool call: what every dialect is read into. Source: DIALECTS, section 2b."""
+"""The canonical tool call: what every dialect is read into."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class ToolCall:
 
 @value_class
 class CallLog:
-    """The calls that criteria are held against.
+    """The calls that criteria are applied to.
 
     Attributes:
         calls: in order of start, then end, then arrival.

@@ -1,4 +1,4 @@
-"""Resource, scope, span and trace, reduced to what judging tool calls needs (the *projection*)."""
+"""Resource, scope, span and trace, reduced to what evaluating tool calls needs (the *projection*)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Span:
         dropped_attributes: how many attributes the producer left out, so a missing key may be a dropped one.
         linked: a link of the span leads to another trace.
         size_bytes: what the span takes in memory, by the estimate of its decoder.
-        look: for ``extraction.looks`` alone, which notes here, once, which kind of span it is; no part of what the span says.
+        cache_entry: set by ``extraction.dialect_cache`` alone, which notes here what kind of span it is; no part of the span's content.
     """
 
     trace_id: bytes
@@ -91,7 +91,7 @@ class Span:
     scope: Scope = field(default_factory=Scope)
     linked: bool = False
     size_bytes: int = field(default=0, compare=False)
-    look: object = field(default=None, init=False, compare=False, repr=False)
+    cache_entry: object = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def is_root(self) -> bool:
@@ -127,7 +127,7 @@ class Projection:
 
 
 class Trigger(StrEnum):
-    """Why a trace was judged when it was. Source: DESIGN, section 3."""
+    """Why a trace was evaluated when it was."""
 
     ROOT_SPAN = "root_span"
     IDLE_TIMEOUT = "idle_timeout"
@@ -141,14 +141,14 @@ class Trigger(StrEnum):
 
 
 class IncompletenessReason(StrEnum):
-    """Why a verdict may not be the last word. Source: DESIGN, section 3, "Honest verdicts"."""
+    """Why a verdict may be inconclusive."""
 
     NO_ROOT = "no_root"
     ORPHAN = "orphan"
     OPEN_SPANS = "open_spans"
     SPAN_LIMIT = "span_limit"
     EVICTED = "evicted"
-    OVERLOAD = "overload"  # spans or log records were passed on unjudged, because evaluation was behind
+    OVERLOAD = "overload"  # spans or log records were forwarded without being evaluated, because evaluation was behind
     SHUTDOWN = "shutdown"
     JOURNAL = "journal"  # spans were written to the journal and could not be read back after a restart
     VALUE_TRUNCATED = "value_truncated"
@@ -160,17 +160,17 @@ class IncompletenessReason(StrEnum):
 
 @value_class
 class Trace:
-    """All that is known of one trace at the moment it is judged.
+    """All that is known of one trace when it is evaluated.
 
     Attributes:
         spans: distinct by span ID, in order of arrival.
         root: the span that the verdict is attached to: the root, else the earliest of the top-most spans; None
             only if there is no span at all.
         doubts: why spans may be missing; empty means that the trace is complete.
-        revision: 0 for the first look at it, then 1, 2, ... for each later look that late spans made necessary.
-        note: what was attached to the trace when it was looked at before; None at the first look.
-        unit_span_id: the agent span that ``spans`` is the subtree of, where agent invocations are judged one by one; None if
-            the whole trace is judged.
+        revision: 0 for the first evaluation, then 1, 2, ... for each later one that late spans made necessary.
+        note: what was attached to the trace at its last evaluation; None at the first.
+        unit_span_id: the agent span that ``spans`` is the subtree of, where agent invocations are evaluated one by one; None if
+            the whole trace is evaluated.
         decided_after_ns: from the arrival of the root (of the first span, if there is no root) to the decision.
     """
 

@@ -101,7 +101,7 @@ def fault_of(trace_id: bytes, span_id: bytes, start_unix_ns: int, end_unix_ns: i
     """Return the first fault that makes a span unusable, None if it can be used.
 
     Source: opentelemetry-proto, trace.proto: IDs of another length or all zero are invalid and receivers may reject them; both
-    times are expected. DESIGN, section 6, says that we reject the span and keep the rest of its batch.
+    times are expected. Only the span is rejected; the rest of its batch is kept.
     """
     if len(trace_id) != TRACE_ID_BYTES or trace_id == NO_TRACE_ID:
         return SpanFault.TRACE_ID
@@ -116,7 +116,7 @@ def usable_parent(parent_span_id: bytes) -> bytes | None:
     """Return the parent's ID, None if there is none.
 
     An ID of the wrong length or all zero counts as no parent: some SDKs write eight zero bytes for a root, and a span that was
-    rejected for its parent would be lost, while one taken for a root is at worst judged early.
+    rejected for its parent would be lost, while one taken for a root is at worst evaluated early.
     """
     if len(parent_span_id) == SPAN_ID_BYTES and parent_span_id != NO_SPAN_ID:
         return parent_span_id

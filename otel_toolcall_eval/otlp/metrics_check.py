@@ -1,6 +1,6 @@
-"""Tells OTLP metrics requests from what is none, before it is passed on. Nobody here reads metrics, so nothing is decoded.
+"""Checks that a request to be forwarded is an OTLP metrics request. Metrics are not read here, so nothing is decoded.
 
-What can't be a request is refused where its sender is still there to be told; the finer points are the downstream's affair.
+What can't be a request is rejected while its sender still waits for the response; the downstream checks the rest.
 """
 
 from __future__ import annotations

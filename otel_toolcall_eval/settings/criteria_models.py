@@ -18,9 +18,9 @@ from otel_toolcall_eval.evaluators.count import CountEvaluator
 from otel_toolcall_eval.evaluators.order import OrderEvaluator
 from otel_toolcall_eval.evaluators.output import OutputEvaluator
 from otel_toolcall_eval.model.criteria import (
-    JUDGED_CALLS,
-    JUDGED_KINDS,
-    JUDGED_PHASES,
+    EVALUATED_CALLS,
+    EVALUATED_KINDS,
+    EVALUATED_PHASES,
     ArgsCriteria,
     ArgsExpectation,
     CallFilter,
@@ -103,18 +103,18 @@ class IncludeModel(ConfigModel):
     """Which calls are judged at all."""
 
     kinds: Annotated[frozenset[CallKind], Field(min_length=1)] = Field(
-        default_factory=lambda: JUDGED_KINDS,
+        default_factory=lambda: EVALUATED_KINDS,
         description="Kinds of calls; without it all but control (final answers, handoffs).",
     )
     phases: Annotated[frozenset[CallPhase], Field(min_length=1)] = Field(
-        default_factory=lambda: JUDGED_PHASES,
+        default_factory=lambda: EVALUATED_PHASES,
         description="How far calls came; without it only executed ones.",
     )
 
     def build(self) -> CallFilter:
         """Return it in our own form."""
         include = CallFilter(kinds=self.kinds, phases=self.phases)
-        return JUDGED_CALLS if include == JUDGED_CALLS else include
+        return EVALUATED_CALLS if include == EVALUATED_CALLS else include
 
 
 class EvaluatorConfig(ConfigModel):

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.extraction import dialect_cache
-from otel_toolcall_eval.extraction.dialect import Dialect, Match, Role, Subject, Test, TestOperator
+from otel_toolcall_eval.extraction.dialect import Dialect, Match, MatchOperator, Role, Subject, Test
 from otel_toolcall_eval.extraction.dialect_cache import DialectCache, SpanClassification
 from otel_toolcall_eval.extraction.matching import holds
 from otel_toolcall_eval.extraction.projection import projection_of
@@ -35,26 +35,26 @@ def odd(name: str, *tests: Test, role: Role = Role.TOOL, supersedes: frozenset[s
     return Dialect(name=name, family=name, role=role, match=Match(every=tests), supersedes=supersedes)
 
 
-def wants(subject: Subject, operator: TestOperator, *values: str, key: str = "", path: tuple[str, ...] = ()) -> Test:
-    pattern = re.compile(values[0]) if operator is TestOperator.REGEX else None
+def wants(subject: Subject, operator: MatchOperator, *values: str, key: str = "", path: tuple[str, ...] = ()) -> Test:
+    pattern = re.compile(values[0]) if operator is MatchOperator.REGEX else None
     return Test(subject=subject, operator=operator, values=values, key=key, path=path, pattern=pattern)
 
 
 ODD = (
-    odd("resource", wants(Subject.RESOURCE, TestOperator.EQUALS, "b", key="service.name")),
-    odd("kind", wants(Subject.KIND, TestOperator.EQUALS, "client"), role=Role.AGENT),
-    odd("name-begins", wants(Subject.SPAN_NAME, TestOperator.PREFIX, "exec")),
-    odd("name-not", wants(Subject.SPAN_NAME, TestOperator.NOT_EQUALS, "execute_tool"), role=Role.IGNORE),
-    odd("name-matches", wants(Subject.SPAN_NAME, TestOperator.REGEX, "tool$"), supersedes=frozenset({"kind"})),
-    odd("path", wants(Subject.ATTR, TestOperator.EQUALS, "tool", key="span.type", path=("type",))),
-    odd("value-matches", wants(Subject.ATTR, TestOperator.REGEX, "^t", key="span.type")),
-    odd("value-begins", wants(Subject.ATTR, TestOperator.PREFIX, "TO", "exec", key="gen_ai.operation.name"), role=Role.AGENT),
-    odd("value-not", wants(Subject.ATTR, TestOperator.NOT_EQUALS, "tool", "x", key="tool.name"), supersedes=frozenset({"kind"})),
-    odd("event", wants(Subject.EVENT, TestOperator.EXISTS, key="e"), role=Role.EVENT),
-    odd("scope", wants(Subject.SCOPE, TestOperator.EQUALS, "langfuse-sdk"), role=Role.MODEL),
-    odd("name-is", wants(Subject.SPAN_NAME, TestOperator.EQUALS, "step")),
-    odd("value-is", wants(Subject.ATTR, TestOperator.EQUALS, "tool", "true", key="tool.name")),
-    odd("value-is-there", wants(Subject.ATTR, TestOperator.EXISTS, key="id")),
+    odd("resource", wants(Subject.RESOURCE, MatchOperator.EQUALS, "b", key="service.name")),
+    odd("kind", wants(Subject.KIND, MatchOperator.EQUALS, "client"), role=Role.AGENT),
+    odd("name-begins", wants(Subject.SPAN_NAME, MatchOperator.PREFIX, "exec")),
+    odd("name-not", wants(Subject.SPAN_NAME, MatchOperator.NOT_EQUALS, "execute_tool"), role=Role.IGNORE),
+    odd("name-matches", wants(Subject.SPAN_NAME, MatchOperator.REGEX, "tool$"), supersedes=frozenset({"kind"})),
+    odd("path", wants(Subject.ATTR, MatchOperator.EQUALS, "tool", key="span.type", path=("type",))),
+    odd("value-matches", wants(Subject.ATTR, MatchOperator.REGEX, "^t", key="span.type")),
+    odd("value-begins", wants(Subject.ATTR, MatchOperator.PREFIX, "TO", "exec", key="gen_ai.operation.name"), role=Role.AGENT),
+    odd("value-not", wants(Subject.ATTR, MatchOperator.NOT_EQUALS, "tool", "x", key="tool.name"), supersedes=frozenset({"kind"})),
+    odd("event", wants(Subject.EVENT, MatchOperator.EXISTS, key="e"), role=Role.EVENT),
+    odd("scope", wants(Subject.SCOPE, MatchOperator.EQUALS, "langfuse-sdk"), role=Role.MODEL),
+    odd("name-is", wants(Subject.SPAN_NAME, MatchOperator.EQUALS, "step")),
+    odd("value-is", wants(Subject.ATTR, MatchOperator.EQUALS, "tool", "true", key="tool.name")),
+    odd("value-is-there", wants(Subject.ATTR, MatchOperator.EXISTS, key="id")),
 )
 ALL = (*ODD, *BUILT_IN)
 ASKED_FOR = "final_result"
@@ -116,7 +116,7 @@ def uncached(dialects: Sequence[Dialect], span: Span) -> SpanClassification:
 def test_a_reading_never_hangs_on_what_was_read_before(many: list[Span]) -> None:
     found = DialectCache(ALL)
     for span in (*many, *many):
-        assert found.reading(span) == uncached(ALL, span)
+        assert found.classify(span) == uncached(ALL, span)
 
 
 @pytest.mark.parametrize("dialects", [ALL, *((each,) for each in ODD)], ids=lambda dialects: dialects[-1].name)
@@ -126,7 +126,7 @@ def test_spans_that_differ_in_one_thing_are_read_apart_if_a_dialect_looks_at_it(
         found = DialectCache(dialects)
         for value in (one, other, one):
             span = make(**{"attributes": TELLING, "attributes" if what in TELLING else what: value})
-            assert found.reading(span) == uncached(dialects, span)
+            assert found.classify(span) == uncached(dialects, span)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_spans_that_differ_in_one_thing_are_read_apart_if_a_dialect_looks_at_it(
 )
 def test_dialects_that_match_one_span_are_heard_in_this_order(asked: list[Role], heard: Role | None, by_event: int) -> None:
     matching = [odd(f"{number}-{role}", role=role) for number, role in enumerate(asked)]
-    reading = SpanClassification.of(matching, make())
-    assert reading.deciding_dialects == (None if heard is None else tuple(dialect for dialect in matching if dialect.role is heard))
-    assert [dialect.role for dialect in reading.by_event] == [Role.EVENT] * by_event
+    classification = SpanClassification.of(matching, make())
+    assert classification.deciding_dialects == (None if heard is None else tuple(dialect for dialect in matching if dialect.role is heard))
+    assert [dialect.role for dialect in classification.by_event] == [Role.EVENT] * by_event
 
 
 @given(st.lists(spans, min_size=1, max_size=8), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 7)), max_size=40), st.integers(1, 4))
@@ -154,42 +154,42 @@ def test_what_is_noted_on_a_span_is_the_same_as_asking_anew_whoever_asks_and_wha
     many: list[Span], asked: list[tuple[int, int]], most: int
 ) -> None:
     dialects = (ALL, BUILT_IN, ODD)
-    with patch.object(dialect_cache, "MAX_LOOKS", most):
+    with patch.object(dialect_cache, "MAX_ENTRIES", most):
         found = [DialectCache(each) for each in dialects]
         for who, number in asked:
             span = many[number % len(many)]
-            assert found[who].reading(span) == uncached(dialects[who], span)
+            assert found[who].classify(span) == uncached(dialects[who], span)
 
 
 def test_a_span_that_is_noted_differs_in_nothing_and_what_is_made_of_it_is_looked_at_anew() -> None:
     found = DialectCache(BUILT_IN)
     tool = make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
     untouched = replace(tool)
-    assert found.reading(tool).is_call
-    assert tool.look is not None
+    assert found.classify(tool).is_call
+    assert tool.cache_entry is not None
     assert (tool, repr(tool)) == (untouched, repr(untouched))
     other = replace(tool, attributes={"gen_ai.operation.name": "chat"})
-    assert other.look is None
-    assert found.reading(other) == uncached(BUILT_IN, other) != found.reading(tool)
+    assert other.cache_entry is None
+    assert found.classify(other) == uncached(BUILT_IN, other) != found.classify(tool)
 
 
 def test_a_span_that_is_copied_or_sent_away_takes_no_note_along() -> None:
     tool = make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
-    DialectCache(BUILT_IN).reading(tool)
+    DialectCache(BUILT_IN).classify(tool)
     for other in (copy.copy(tool), copy.deepcopy(tool), pickle.loads(pickle.dumps(tool))):  # noqa: S301 - our own bytes
         assert other == tool
-    assert copy.deepcopy(tool).look is pickle.loads(pickle.dumps(tool)).look is None  # noqa: S301
+    assert copy.deepcopy(tool).cache_entry is pickle.loads(pickle.dumps(tool)).cache_entry is None  # noqa: S301
 
 
 def test_spans_keep_no_reading_that_was_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialect_cache, "MAX_LOOKS", 2)
+    monkeypatch.setattr(dialect_cache, "MAX_ENTRIES", 2)
     found = DialectCache(BUILT_IN)
     tool = make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f"})
-    assert found.reading(tool).is_call
+    assert found.classify(tool).is_call
     for number in range(3):
-        found.reading(make(attributes={f"gen_ai.prompt.{number}": "x"}))
-    assert getattr(tool.look, "reading", tool) is None
-    assert found.reading(tool) == uncached(BUILT_IN, tool)
+        found.classify(make(attributes={f"gen_ai.prompt.{number}": "x"}))
+    assert getattr(tool.cache_entry, "classification", tool) is None
+    assert found.classify(tool) == uncached(BUILT_IN, tool)
 
 
 def test_spans_of_one_look_share_one_reading() -> None:
@@ -198,10 +198,10 @@ def test_spans_of_one_look_share_one_reading() -> None:
         make(attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.arguments": text})
         for name, text in (("f", '{"a": 1}'), ("f", '{"a": 2}'), ("g", '{"a": 2}'))
     )
-    assert found.reading(one) is found.reading(other) is found.reading(third)
+    assert found.classify(one) is found.classify(other) is found.classify(third)
     asked_for = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": ASKED_FOR, "gen_ai.tool.call.arguments": "{}"}
-    assert found.reading(make(attributes=asked_for)) is not found.reading(one)
-    assert (found.reading(one).is_relevant, found.reading(one).is_agent) == (True, False)
+    assert found.classify(make(attributes=asked_for)) is not found.classify(one)
+    assert (found.classify(one).is_relevant, found.classify(one).is_agent) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -212,10 +212,10 @@ def test_spans_of_one_look_share_one_reading() -> None:
     ],
 )
 def test_invented_looks_are_forgotten(attributes: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialect_cache, "MAX_LOOKS", 10)
+    monkeypatch.setattr(dialect_cache, "MAX_ENTRIES", 10)
     found = DialectCache(ALL)
     for one in attributes:
-        assert found.reading(make(attributes=one)) == uncached(ALL, make(attributes=one))
+        assert found.classify(make(attributes=one)) == uncached(ALL, make(attributes=one))
         assert found.remembered <= 12
 
 
@@ -223,7 +223,7 @@ def test_invented_values_make_no_looks() -> None:
     found = DialectCache(ALL)
     for number in range(100):
         one = make(attributes={"gen_ai.operation.name": str(number), "gen_ai.tool.name": "x" * number, "logfire.msg": f"GET /{number}"})
-        assert found.reading(one) == uncached(ALL, one)
+        assert found.classify(one) == uncached(ALL, one)
     assert found.remembered <= 4
 
 
@@ -237,8 +237,8 @@ def test_invented_values_make_no_looks() -> None:
 )
 def test_what_is_too_long_is_read_and_not_remembered(span: Span) -> None:
     found = DialectCache(BUILT_IN)
-    assert found.reading(span) == uncached(BUILT_IN, span)
-    assert span.look is None
+    assert found.classify(span) == uncached(BUILT_IN, span)
+    assert span.cache_entry is None
     assert found.remembered <= 1  # at most its attributes' names, where these are ordinary
 
 
@@ -261,7 +261,7 @@ def test_a_reading_never_hangs_on_the_span_before(
         events = [(event.name, event.attributes) for event in span.events]
         resource = {key: str(value) for key, value in span.resource.attributes.items()}
         again = make(name=span.name, scope=span.scope.name, kind=span.kind, events=events, resource=resource, attributes=dict(attributes))
-        assert found.reading(again) == uncached(dialects, again)  # type: ignore[arg-type] # drawn
+        assert found.classify(again) == uncached(dialects, again)  # type: ignore[arg-type] # drawn
 
 
 @pytest.mark.parametrize(
@@ -283,25 +283,25 @@ def test_a_reading_never_hangs_on_the_span_before(
 )
 def test_a_span_that_differs_in_what_counts_is_read_anew(changed: Span) -> None:
     found = DialectCache(BUILT_IN)
-    found.reading(make(scope="s", attributes=TOOL))
-    assert found.reading(changed) == uncached(BUILT_IN, changed)
+    found.classify(make(scope="s", attributes=TOOL))
+    assert found.classify(changed) == uncached(BUILT_IN, changed)
 
 
 def test_attributes_need_be_no_dictionary() -> None:
     found = DialectCache(BUILT_IN)
-    found.reading(make(attributes=TOOL))
+    found.classify(make(attributes=TOOL))
     fields = {name: getattr(make(), name) for name in ("trace_id", "span_id", "name", "start_unix_ns", "end_unix_ns", "scope")}
     odd = Span(**fields, attributes=MappingProxyType(TOOL))
-    assert found.reading(odd) == uncached(BUILT_IN, odd)
+    assert found.classify(odd) == uncached(BUILT_IN, odd)
 
 
 def test_nothing_of_what_was_forgotten_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialect_cache, "MAX_LOOKS", 4)
+    monkeypatch.setattr(dialect_cache, "MAX_ENTRIES", 4)
     found = DialectCache(BUILT_IN)
     waiting = []
     for number in range(40):
         span = make(name=f"n{number}", scope=f"made up {number}", attributes=TOOL)
-        found.reading(span)
+        found.classify(span)
         waiting.append(span)
-    remembered = [span for span in waiting if getattr(span.look, "reading", None) is not None]
+    remembered = [span for span in waiting if getattr(span.cache_entry, "classification", None) is not None]
     assert 0 < len(remembered) <= 4

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_toolcall_eval.extraction.dialect import Decode, ReadStep, Role, Subject, TestOperator, ValueOrigin
+from otel_toolcall_eval.extraction.dialect import Decode, MatchOperator, ReadStep, Role, Subject, ValueOrigin
 from otel_toolcall_eval.extraction.dialect_parser import MAX_DIALECTS, parse_dialects, sorted_by_priority
 from otel_toolcall_eval.model.errors import SettingsError
 from otel_toolcall_eval.model.tool_call import CallKind, CallPhase
@@ -99,19 +99,19 @@ def test_everything_that_a_dialect_can_say_is_read() -> None:
 @pytest.mark.parametrize(
     ("test", "subject", "operator", "values"),
     [
-        pytest.param({"attr": "k"}, Subject.ATTR, TestOperator.EXISTS, (), id="present"),
-        pytest.param({"attr": "k", "exists": False}, Subject.ATTR, TestOperator.EXISTS, (), id="absent"),
-        pytest.param({"attr": "k", "equals": 1.5}, Subject.ATTR, TestOperator.EQUALS, ("1.5",), id="number"),
-        pytest.param({"attr": "k", "equals": False}, Subject.ATTR, TestOperator.EQUALS, ("false",), id="boolean"),
-        pytest.param({"resource": "k", "prefix": "x"}, Subject.RESOURCE, TestOperator.PREFIX, ("x",), id="resource"),
-        pytest.param({"event": "k"}, Subject.EVENT, TestOperator.EXISTS, (), id="event"),
-        pytest.param({"span_name": "k"}, Subject.SPAN_NAME, TestOperator.EQUALS, ("k",), id="span name"),
-        pytest.param({"scope": {"in": ["a", "b"]}}, Subject.SCOPE, TestOperator.IN, ("a", "b"), id="scope"),
-        pytest.param({"kind": "client"}, Subject.KIND, TestOperator.EQUALS, ("client",), id="kind"),
-        pytest.param({"span_name": {"regex": "x"}}, Subject.SPAN_NAME, TestOperator.REGEX, (), id="pattern"),
+        pytest.param({"attr": "k"}, Subject.ATTR, MatchOperator.EXISTS, (), id="present"),
+        pytest.param({"attr": "k", "exists": False}, Subject.ATTR, MatchOperator.EXISTS, (), id="absent"),
+        pytest.param({"attr": "k", "equals": 1.5}, Subject.ATTR, MatchOperator.EQUALS, ("1.5",), id="number"),
+        pytest.param({"attr": "k", "equals": False}, Subject.ATTR, MatchOperator.EQUALS, ("false",), id="boolean"),
+        pytest.param({"resource": "k", "prefix": "x"}, Subject.RESOURCE, MatchOperator.PREFIX, ("x",), id="resource"),
+        pytest.param({"event": "k"}, Subject.EVENT, MatchOperator.EXISTS, (), id="event"),
+        pytest.param({"span_name": "k"}, Subject.SPAN_NAME, MatchOperator.EQUALS, ("k",), id="span name"),
+        pytest.param({"scope": {"in": ["a", "b"]}}, Subject.SCOPE, MatchOperator.IN, ("a", "b"), id="scope"),
+        pytest.param({"kind": "client"}, Subject.KIND, MatchOperator.EQUALS, ("client",), id="kind"),
+        pytest.param({"span_name": {"regex": "x"}}, Subject.SPAN_NAME, MatchOperator.REGEX, (), id="pattern"),
     ],
 )
-def test_every_form_of_test_is_read(test: Mapping[str, object], subject: Subject, operator: TestOperator, values: tuple[str, ...]) -> None:
+def test_every_form_of_test_is_read(test: Mapping[str, object], subject: Subject, operator: MatchOperator, values: tuple[str, ...]) -> None:
     (read,) = _one(match={"all": [test]}).match.every
     assert (read.subject, read.operator, read.values) == (subject, operator, values)  # type: ignore[union-attr] # a test
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.extraction.dialect import Dialect, Match, Subject, Test, TestOperator
+from otel_toolcall_eval.extraction.dialect import Dialect, Match, MatchOperator, Subject, Test
 from otel_toolcall_eval.extraction.matching import (
     MAX_SCOPES,
     MAX_TESTED_LENGTH,
@@ -44,7 +44,7 @@ SPAN = make(
 NOTHING: tuple[Value, ...] = (None, "", (), {}, b"", 0, False)
 
 
-def _attr(key: str, operator: TestOperator = TestOperator.EXISTS, *values: str, **more: object) -> Test:
+def _attr(key: str, operator: MatchOperator = MatchOperator.EXISTS, *values: str, **more: object) -> Test:
     return Test(subject=Subject.ATTR, key=key, operator=operator, values=values, **more)  # type: ignore[arg-type] # the test's own fields
 
 
@@ -55,27 +55,27 @@ def _attr(key: str, operator: TestOperator = TestOperator.EXISTS, *values: str, 
         pytest.param(_attr("empty"), False, id="empty is not present"),
         pytest.param(_attr("none"), False, id="missing"),
         pytest.param(_attr("none", wanted=False), True, id="absent as wanted"),
-        pytest.param(_attr("text", TestOperator.EQUALS, "a"), True, id="equal"),
-        pytest.param(_attr("number", TestOperator.EQUALS, "5"), True, id="number by its spelling"),
-        pytest.param(_attr("flag", TestOperator.EQUALS, "true"), True, id="boolean by its spelling"),
-        pytest.param(_attr("float", TestOperator.EQUALS, "1.5"), True, id="float by its spelling"),
-        pytest.param(_attr("object", TestOperator.EQUALS, "{}"), False, id="object has no spelling"),
-        pytest.param(_attr("text", TestOperator.NOT_EQUALS, "b"), True, id="other"),
-        pytest.param(_attr("none", TestOperator.NOT_EQUALS, "b"), False, id="missing is not other"),
-        pytest.param(_attr("text", TestOperator.IN, "a", "b"), True, id="one of"),
-        pytest.param(_attr("text", TestOperator.PREFIX, "x", "a"), True, id="prefix"),
-        pytest.param(_attr("text", TestOperator.REGEX, pattern=re.compile("^a$")), True, id="pattern"),
-        pytest.param(_attr("text", TestOperator.REGEX), False, id="pattern that did not compile"),
-        pytest.param(_attr("json", TestOperator.EQUALS, "tool", path=("type",)), True, id="path into text"),
-        pytest.param(_attr("json", TestOperator.EQUALS, "1", path=("n", "0")), True, id="path into a list"),
-        pytest.param(_attr("json", TestOperator.EQUALS, "1", path=("n", "7")), False, id="path beyond a list"),
+        pytest.param(_attr("text", MatchOperator.EQUALS, "a"), True, id="equal"),
+        pytest.param(_attr("number", MatchOperator.EQUALS, "5"), True, id="number by its spelling"),
+        pytest.param(_attr("flag", MatchOperator.EQUALS, "true"), True, id="boolean by its spelling"),
+        pytest.param(_attr("float", MatchOperator.EQUALS, "1.5"), True, id="float by its spelling"),
+        pytest.param(_attr("object", MatchOperator.EQUALS, "{}"), False, id="object has no spelling"),
+        pytest.param(_attr("text", MatchOperator.NOT_EQUALS, "b"), True, id="other"),
+        pytest.param(_attr("none", MatchOperator.NOT_EQUALS, "b"), False, id="missing is not other"),
+        pytest.param(_attr("text", MatchOperator.IN, "a", "b"), True, id="one of"),
+        pytest.param(_attr("text", MatchOperator.PREFIX, "x", "a"), True, id="prefix"),
+        pytest.param(_attr("text", MatchOperator.REGEX, pattern=re.compile("^a$")), True, id="pattern"),
+        pytest.param(_attr("text", MatchOperator.REGEX), False, id="pattern that did not compile"),
+        pytest.param(_attr("json", MatchOperator.EQUALS, "tool", path=("type",)), True, id="path into text"),
+        pytest.param(_attr("json", MatchOperator.EQUALS, "1", path=("n", "0")), True, id="path into a list"),
+        pytest.param(_attr("json", MatchOperator.EQUALS, "1", path=("n", "7")), False, id="path beyond a list"),
         pytest.param(_attr("json", path=("none",)), False, id="path to nothing"),
-        pytest.param(_attr("object", TestOperator.EQUALS, "1", path=("k", "l")), True, id="path into an object"),
+        pytest.param(_attr("object", MatchOperator.EQUALS, "1", path=("k", "l")), True, id="path into an object"),
         pytest.param(_attr("text", path=("a",)), False, id="path into no JSON"),
-        pytest.param(Test(subject=Subject.SPAN_NAME, operator=TestOperator.EQUALS, values=("span name",)), True, id="span name"),
-        pytest.param(Test(subject=Subject.SCOPE, operator=TestOperator.PREFIX, values=("scope.",)), True, id="scope"),
-        pytest.param(Test(subject=Subject.KIND, operator=TestOperator.EQUALS, values=("client",)), True, id="kind"),
-        pytest.param(Test(subject=Subject.RESOURCE, key="service", operator=TestOperator.EQUALS, values=("s",)), True, id="resource"),
+        pytest.param(Test(subject=Subject.SPAN_NAME, operator=MatchOperator.EQUALS, values=("span name",)), True, id="span name"),
+        pytest.param(Test(subject=Subject.SCOPE, operator=MatchOperator.PREFIX, values=("scope.",)), True, id="scope"),
+        pytest.param(Test(subject=Subject.KIND, operator=MatchOperator.EQUALS, values=("client",)), True, id="kind"),
+        pytest.param(Test(subject=Subject.RESOURCE, key="service", operator=MatchOperator.EQUALS, values=("s",)), True, id="resource"),
         pytest.param(Test(subject=Subject.EVENT, key="event"), True, id="event"),
         pytest.param(Test(subject=Subject.EVENT, key="none", wanted=False), True, id="no event, as wanted"),
         pytest.param(Match(every=(_attr("text"), _attr("none"))), False, id="all of two"),
@@ -110,22 +110,22 @@ def _dialect(name: str, match: Match) -> Dialect:
 
 
 ASKED = [
-    _dialect("value", Match(every=(_attr("text", TestOperator.EQUALS, "a"),))),
-    _dialect("other value", Match(every=(_attr("text", TestOperator.EQUALS, "b"),))),
+    _dialect("value", Match(every=(_attr("text", MatchOperator.EQUALS, "a"),))),
+    _dialect("other value", Match(every=(_attr("text", MatchOperator.EQUALS, "b"),))),
     _dialect("key", Match(every=(_attr("number"),))),
-    _dialect("object value", Match(every=(_attr("object", TestOperator.EQUALS, "x"),))),
-    _dialect("path", Match(every=(_attr("json", TestOperator.EQUALS, "tool", path=("type",)),))),
+    _dialect("object value", Match(every=(_attr("object", MatchOperator.EQUALS, "x"),))),
+    _dialect("path", Match(every=(_attr("json", MatchOperator.EQUALS, "tool", path=("type",)),))),
     _dialect("event", Match(every=(Test(subject=Subject.EVENT, key="event"),))),
-    _dialect("name", Match(every=(Test(subject=Subject.SPAN_NAME, operator=TestOperator.EQUALS, values=("span name",)),))),
-    _dialect("name pattern", Match(every=(Test(subject=Subject.SPAN_NAME, operator=TestOperator.PREFIX, values=("span",)),))),
-    _dialect("scope", Match(every=(Test(subject=Subject.SCOPE, operator=TestOperator.EQUALS, values=("scope.name",)),))),
-    _dialect("scope prefix", Match(every=(Test(subject=Subject.SCOPE, operator=TestOperator.PREFIX, values=("scope.",)),))),
-    _dialect("kind", Match(every=(Test(subject=Subject.KIND, operator=TestOperator.EQUALS, values=("client",)),))),
+    _dialect("name", Match(every=(Test(subject=Subject.SPAN_NAME, operator=MatchOperator.EQUALS, values=("span name",)),))),
+    _dialect("name pattern", Match(every=(Test(subject=Subject.SPAN_NAME, operator=MatchOperator.PREFIX, values=("span",)),))),
+    _dialect("scope", Match(every=(Test(subject=Subject.SCOPE, operator=MatchOperator.EQUALS, values=("scope.name",)),))),
+    _dialect("scope prefix", Match(every=(Test(subject=Subject.SCOPE, operator=MatchOperator.PREFIX, values=("scope.",)),))),
+    _dialect("kind", Match(every=(Test(subject=Subject.KIND, operator=MatchOperator.EQUALS, values=("client",)),))),
     _dialect("absence", Match(none=(_attr("none"),))),
     _dialect("one of two", Match(some=(_attr("none"), _attr("text")))),
     _dialect("one of two, one without a marker", Match(some=(_attr("none", wanted=False), _attr("text")))),
     _dialect("inside", Match(every=(Match(some=(_attr("text"),)),))),
-    _dialect("rarest", Match(every=(_attr("text"), _attr("text", TestOperator.EQUALS, "a"), _attr("number")))),
+    _dialect("rarest", Match(every=(_attr("text"), _attr("text", MatchOperator.EQUALS, "a"), _attr("number")))),
 ]
 
 

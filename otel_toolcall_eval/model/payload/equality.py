@@ -1,9 +1,9 @@
-"""When two decoded values are equal. Source: SEMANTICS, section 2; the golden cases ``args-*`` hold it.
+"""When two decoded values are equal. Golden cases: ``args-*``.
 
 Values are not compared pair by pair: each is turned into an identity once, and identities are looked up in dictionaries, so
 that holding n calls against m expectations costs n + m and not n times m. Rejected: canonical JSON text, which has to spell
 numbers and sort keys, takes twice as long, and has no spelling for keys that are not text. Where it is known which two values
-are to be held against each other, ``same`` walks both at once, hashes nothing, and stops at the first difference.
+are to be compared with each other, ``same`` walks both at once, hashes nothing, and stops at the first difference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads recorded text as a value: JSON first, else a Python literal. Source: SEMANTICS, sections 1.4 and 1.5."""
+"""Reads recorded text as a value: JSON first, else a Python literal."""
 
 from __future__ import annotations
 
