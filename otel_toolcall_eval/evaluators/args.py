@@ -52,7 +52,6 @@ class _ArgsPlan:
 
 
 def _plan(criteria: ArgsCriteria) -> _ArgsPlan:
-    """Work out what follows from criteria alone."""
     expectations = criteria.expectations
     needs = [[(key, identity(member)) for key, member in wanted.arguments.items()] for wanted in expectations]
     identities = [member_identities(wanted.arguments) for wanted in expectations]

@@ -142,7 +142,6 @@ class CountEvaluator:
 
 
 def _outcomes(criteria: CountCriteria, actual: Sequence[int], plan: _CountPlan) -> tuple[ExpectationOutcome, ...]:
-    """Return what became of each expectation."""
     return tuple(
         [
             (plan.matched if _holds(wanted, count) else plan.failed)[place]
@@ -152,7 +151,6 @@ def _outcomes(criteria: CountCriteria, actual: Sequence[int], plan: _CountPlan) 
 
 
 def _plan(criteria: CountCriteria) -> _CountPlan:
-    """Work out what follows from criteria alone."""
     tools = [wanted.tool for wanted in criteria.expectations]
     return _CountPlan(
         matched=tuple([ExpectationOutcome(tool=tool, outcome=Outcome.MATCHED) for tool in tools]),
@@ -161,22 +159,18 @@ def _plan(criteria: CountCriteria) -> _CountPlan:
 
 
 def _share(number: int, total: int, *, strict: bool) -> float:
-    """Return the score that a number of counts that hold amounts to."""
     return float(number == total) if strict else number / total
 
 
 def _holds(wanted: CountExpectation, count: int) -> bool:
-    """Tell whether a count is as expected."""
     return _HOLDS[wanted.operator](count, wanted.count)
 
 
 def _subject(wanted: CountExpectation) -> str:
-    """Return whose calls are counted, in words."""
     return "all tools" if wanted.tool == EVERY_TOOL else wanted.tool
 
 
 def _calls(count: int) -> str:
-    """Return a number of calls in words."""
     return f"{count} call{'' if count == 1 else 's'}"
 
 

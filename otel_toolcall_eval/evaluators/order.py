@@ -235,7 +235,6 @@ def _bounds_without_order(log: CallLog, criteria: OrderCriteria, fits: Sequence[
 
 
 def _plan(criteria: OrderCriteria) -> _OrderPlan:
-    """Work out what follows from criteria alone."""
     names: dict[str, int] = {}
     for place, name in enumerate(criteria.expected):
         names[name] = names.get(name, 0) | 1 << place
@@ -258,7 +257,6 @@ def _best_pairs(calls: Sequence[ToolCall], fits: Sequence[int], total: int) -> l
 
 
 def _share(pairs: Sequence[tuple[int, int]], calls: int, criteria: OrderCriteria) -> float:
-    """Return the score that pairs amount to."""
     total = len(criteria.expected)
     if criteria.strict:
         return float(len(pairs) == total == calls)

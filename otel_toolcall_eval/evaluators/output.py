@@ -50,7 +50,6 @@ class _OutputPlan:
 
 
 def _plan(criteria: OutputCriteria) -> _OutputPlan:
-    """Work out what follows from criteria alone."""
     outputs = [wanted.output for wanted in criteria.expectations]
     values = [spelled(output) if isinstance(output, str) else output for output in outputs]
     tokens = [asked(output) for output in outputs]

@@ -122,7 +122,6 @@ class PairingJustification(ABC):
             )
 
     def _why(self, position: int, call: ToolCall | None) -> Sequence[str]:
-        """Say why an expectation has no partner."""
         if call is None:
             return ["no call left" if self._candidates.by_tool[self._wanted.tools[position]] else "not called"]
         call_ids = self._wanted.call_ids
@@ -159,7 +158,6 @@ class PairingJustification(ABC):
         return [None if place == UNMATCHED else calls[place] for place in places]
 
     def _nearest(self, position: int, places: Sequence[int]) -> int:
-        """Return the place of the nearest call, of equally near ones the first."""
         if len(places) == 1:
             return places[0]
         return max(places, key=lambda place: self._nearness(position, self._candidates.calls[place]))
@@ -217,7 +215,6 @@ def score_candidates(
 
 
 def _outcomes(pairing: Pairing, wanted: Expectations, wrong: Outcome) -> tuple[ExpectationOutcome, ...]:
-    """Return what became of each expectation."""
     return tuple(
         matched if partner != UNMATCHED else ExpectationOutcome(tool=matched.tool, outcome=wrong if stray != UNMATCHED else Outcome.MISSING)
         for matched, partner, stray in zip(wanted.matched, pairing.partners, pairing.strays, strict=True)

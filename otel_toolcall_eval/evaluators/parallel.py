@@ -164,7 +164,6 @@ def _stretch(before: int, after: int, below: int, gained: int, share: _Share) ->
 
 
 def _next_reach(row: int, share: _Share, full: int) -> int:
-    """Return the row after a run."""
     # Of names that are common without a gap from the first on, all but the last few are as short as they can be.
     settled = max(0, (row & -row).bit_length() - 1 - share.size) if row else full.bit_length()
     reach = _reach(row >> settled, full >> settled)

@@ -62,7 +62,6 @@ def fingerprint(call: Candidate) -> str | None:
 
 
 def _fingerprint(call: Candidate) -> str | None:
-    """Compute the fingerprint."""
     content = call.arguments.content
     if content.state is not ContentState.FULL or (content.nothing and call.arguments.found is None):
         return None

@@ -121,7 +121,6 @@ def _told(facts: tuple[tuple[_Fact, Match | None], ...], span: Span, tree: SpanT
 
 
 def _recorded(span: Span, tree: SpanTree, places: Places, *, is_arguments: bool, nothing_means_empty: bool) -> Recorded:
-    """Keep what was recorded at the places of one field."""
     if len(places) == 1 and places[0].direct is not None:  # nearly every payload: spared the lists
         found = find_direct(span, places[0], places[0].direct)
         return Recorded(found, is_arguments=is_arguments, nothing_means_empty=nothing_means_empty)
@@ -165,7 +164,6 @@ def _set_status(call: Candidate, span: Span, tree: SpanTree, plan: LookupPlan) -
 
 
 def _exception(span: Span) -> SpanEvent | None:
-    """Return the last recorded exception."""
     for event in reversed(span.events):
         if event.name == "exception":
             return event

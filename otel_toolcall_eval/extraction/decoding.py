@@ -80,7 +80,6 @@ def decode_arguments(found: Found | None, *, nothing_means_empty: bool = False) 
 
 
 def _says_nothing(text: str, dialect: Dialect) -> bool:
-    """Tell whether a text says that there are no arguments."""
     return not text or text.isspace() or (bool(dialect.empty_arguments) and text.strip() in dialect.empty_arguments)
 
 
@@ -100,7 +99,6 @@ def is_hidden(value: Value, dialect: Dialect) -> bool:
 
 
 def _decode(found: Found) -> Decoded:
-    """Decode a value that was recorded."""
     source, value = found.source, found.value
     text = value if isinstance(value, str) else None
     marked = _marked(found, text)

@@ -194,5 +194,4 @@ class Grammar:
 
 
 def _path(part: DialectValue) -> tuple[str, ...]:
-    """Read a dotted path."""
     return tuple(part.text().split("."))

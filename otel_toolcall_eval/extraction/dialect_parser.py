@@ -144,7 +144,6 @@ def _cases(part: DialectValue | None, choices: type[E], grammar: Grammar) -> tup
 
 
 def _placeholders(part: DialectValue | None) -> Mapping[str, frozenset[str]]:
-    """Read ``{call_id: [texts], ...}``."""
     if part is None:
         return {}
     return {name: frozenset(member.texts()) for name, member in part.mapping(_PLACEHOLDERS).items()}

@@ -48,7 +48,6 @@ def _calls(span: Span, dialects: Sequence[Dialect]) -> Iterator[Candidate]:
 
 
 def _entries(event: SpanEvent, message: MessageSource) -> Iterator[MessageCall]:
-    """Yield the calls that one event holds for one source."""
     if message.source.origin is not ValueOrigin.EVENT:
         return
     found, value = event_value(event, message.source)

@@ -121,7 +121,6 @@ def explain(extractor: Extractor, spans: Sequence[Span], extraction: Extraction)
 
 
 def _kept(calls: Sequence[ToolCall], role: Role | None) -> str:
-    """Say why a span shows calls."""
     if len(calls) > 1:
         return f"it shows {len(calls)} calls"
     call = calls[0]
@@ -191,7 +190,6 @@ def _offers(span: Span, tree: SpanTree, classifications: SpanClassifications, fi
 
 
 def _source(field: str, found: Found, span: Span) -> FieldOrigin:
-    """Describe where a value was found."""
     source = found.source
     place = {
         ValueOrigin.ATTR: f"attribute {source.key}",

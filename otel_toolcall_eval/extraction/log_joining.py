@@ -105,14 +105,12 @@ class LogJoiner:
         return read[key]
 
     def _read_by(self, dialect: Dialect) -> frozenset[str]:
-        """Return the events that a dialect reads."""
         if dialect.name not in self._events:
             self._events[dialect.name] = events_read(dialect)
         return self._events[dialect.name]
 
 
 def _with(span: Span, records: Sequence[LogRecord]) -> Span:
-    """Return a span with records as its last events."""
     return replace(span, events=(*span.events, *_events(records))) if records else span
 
 

@@ -90,7 +90,6 @@ def fulfils(condition: Test | Match, span: Span) -> bool:
 
 
 def _compares(test: Test, text: str) -> bool:
-    """Tell whether a text is what a test wants."""
     if test.operator is MatchOperator.NOT_EQUALS:
         return text not in test.values
     if test.operator is MatchOperator.PREFIX:
@@ -236,7 +235,6 @@ class _Rarity:
 
 
 def _asked(test: Test) -> tuple[Subject, str, tuple[str, ...]]:
-    """Return what a test asks for."""
     return test.subject, test.key, test.values
 
 

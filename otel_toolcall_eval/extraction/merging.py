@@ -163,7 +163,6 @@ def _merge_group(group: Sequence[Candidate], agents: Agents) -> None:
 
 
 def _still_running(calls: Sequence[Candidate], now: Candidate) -> list[Candidate]:
-    """Return the latest calls that have not ended when ``now`` starts."""
     return [call for call in calls if call.end_unix_ns > now.start_unix_ns][-MAX_COMPARED:]
 
 

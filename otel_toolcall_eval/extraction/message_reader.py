@@ -83,7 +83,6 @@ def _first_calls(span: Span, tree: SpanTree, told: list[tuple[Dialect, MessageSo
 
 
 def _entries(span: Span, tree: SpanTree, message: MessageSource) -> list[MessageCall | MessageAnswer]:
-    """Return what one message source holds."""
     entries: list[MessageCall | MessageAnswer] = []
     for value in find_in(span, tree, message.source):
         read = decoded(value, message)

@@ -70,7 +70,6 @@ def _listed(value: Json) -> Iterator[Mapping[object, Json]]:
 
 
 def _text(value: Json) -> str | None:
-    """Return a text that is not empty."""
     return value if isinstance(value, str) and value else None
 
 

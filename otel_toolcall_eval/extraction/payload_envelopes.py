@@ -74,7 +74,6 @@ def _only(key: str) -> Shape:
 
 
 def _kwargs(value: Json, _names: Sequence[str]) -> Unwrapped | None:
-    """``{kwargs: {...}}``."""
     if not isinstance(value, Mapping) or value.keys() != {"kwargs"} or not isinstance(value["kwargs"], Mapping):
         return None
     return Unwrapped(value=value["kwargs"])
@@ -143,7 +142,6 @@ def _langchain_message(value: Json, _names: Sequence[str]) -> Unwrapped | None:
 
 
 def _message(message: Mapping[object, Json] | Mapping[str, Json]) -> Unwrapped:
-    """Read a LangChain tool message."""
     fields = {str(key): value for key, value in message.items()}
     call_id = fields.get("tool_call_id")
     return Unwrapped(

@@ -54,7 +54,6 @@ def events_read(dialect: Dialect) -> frozenset[str]:
 
 
 def _sources(dialect: Dialect) -> Iterator[Source]:
-    """Yield every source of a dialect."""
     for name in _SOURCE_FIELDS:
         yield from getattr(dialect, name)
     for name in _MESSAGE_FIELDS:
@@ -63,7 +62,6 @@ def _sources(dialect: Dialect) -> Iterator[Source]:
 
 
 def _tests(dialect: Dialect) -> Iterator[Test]:
-    """Yield every test of a dialect."""
     yield from tests_within(dialect.match)
     for name in _CONDITION_FIELDS:
         for condition in getattr(dialect, name):

@@ -98,7 +98,6 @@ def find_direct(span: Span, place: FieldSource, attribute: str) -> Found | None:
 
 
 def _spans(span: Span, tree: SpanTree, source: Source) -> Sequence[Span]:
-    """Return the spans that a source looks at."""
     if source.step is ReadStep.SELF:
         return (span,)
     if source.step is ReadStep.CHILD:
@@ -108,14 +107,12 @@ def _spans(span: Span, tree: SpanTree, source: Source) -> Sequence[Span]:
 
 
 def _open(source: Source, span: Span) -> bool:
-    """Tell whether the source's conditions let it look at this span."""
     if source.only_if is not None and not holds(source.only_if, span):
         return False
     return source.unless is None or not holds(source.unless, span)
 
 
 def _values(span: Span, source: Source) -> Iterator[Value]:
-    """Yield what is recorded at the source's place."""
     if source.origin is ValueOrigin.EVENT:
         yield from _event_values(span, source)
     elif source.origin is ValueOrigin.ATTR:
@@ -132,7 +129,6 @@ def _values(span: Span, source: Source) -> Iterator[Value]:
 
 
 def _event_values(span: Span, source: Source) -> Iterator[Value]:
-    """Yield the field of each event that has it."""
     for event in span.events:
         found, value = event_value(event, source)
         if found:

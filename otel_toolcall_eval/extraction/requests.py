@@ -115,7 +115,6 @@ class RequestJoiner:
             self._mark(call, span)
 
     def _mark(self, call: Candidate, span: Span) -> None:
-        """Note that a span's messages show that a call ran."""
         call.merged.append(span.span_id)
         self.used.add(span.span_id)
 

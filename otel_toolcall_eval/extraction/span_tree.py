@@ -121,7 +121,6 @@ class SpanTree:
         return self._by_parent().get(span.span_id, ())
 
     def _by_parent(self) -> Mapping[bytes, list[Span]]:
-        """Return the children of every span that has any."""
         if self._children is None:
             found: defaultdict[bytes, list[Span]] = defaultdict(list)
             for span in self.spans:
@@ -230,7 +229,6 @@ def _process(resource: Resource) -> Hashable:
 
 
 def _by_time(span: Span) -> tuple[int, int, bytes]:
-    """Order spans by start, then end, then ID."""
     return span.start_unix_ns, span.end_unix_ns, span.span_id
 
 

@@ -107,7 +107,6 @@ def _read(span: Span, tree: SpanTree, classifications: SpanClassifications) -> S
 
 
 def _finished(calls: Sequence[Candidate], tree: SpanTree, classifications: SpanClassifications, agents: Agents) -> tuple[ToolCall, ...]:
-    """Turn candidates, in order, into calls."""
     groups: Mapping[int, int] = {}
     if not in_a_row(calls):
         owners = [call.own_agent or agents.nearest(call.span) for call in calls]

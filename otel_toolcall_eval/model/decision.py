@@ -1,4 +1,4 @@
-"""What was decided about a trace, and what was said of it: enough to take the decision up in another process."""
+"""The decision on a trace and the verdicts that were reported: enough to restore the decision in another process."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ Said: TypeAlias = "tuple[tuple[str, str, Label, float | None], ...]"
 
 @value_class
 class PriorVerdict:
-    """What was said of a trace, kept as long as it may be revised.
+    """The verdicts reported on a trace, kept as long as they may be revised.
 
     Attributes:
-        revision: of the report that said it.
+        revision: of the report.
+        said: what the report says.
         bound: what was bound to the trace's ID until then.
     """
 
@@ -32,15 +33,15 @@ class PriorVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One look at a trace that is complete, or that late spans made worth another look.
+    """One evaluation of a trace that is complete, or that late spans changed.
 
     Attributes:
         unit_span_id: the agent span, where agent invocations are evaluated one by one; None for a whole trace.
         trigger: why it was evaluated then.
-        look: 0 for the first look, then 1, 2, ...; a look that changes no verdict makes no revision.
+        look: 0 for the first evaluation, then 1, 2, ...; one that changes no verdict makes no revision.
         batch: equal for what was decided at the same moment.
-        given: what holds of the trace since; None if a fault of ours kept it from being evaluated.
-        reported: False if nothing was said, since nothing has changed, or because of a fault.
+        given: the verdicts that hold since; None if an internal error kept the trace from being evaluated.
+        reported: False if nothing was reported: no verdict changed, or there was an internal error.
         decided_after_ns: see ``Trace``.
     """
 
@@ -60,7 +61,7 @@ class Decision:
 
     @classmethod
     def on(cls, trace: Trace, given: PriorVerdict | None, *, batch: int, reported: bool, after_ns: int) -> Decision:
-        """Return the decision on a trace as it was when it was looked at."""
+        """Return the decision on a trace as it was when it was evaluated."""
         return cls(
             trace_id=trace.trace_id,
             unit_span_id=trace.unit_span_id,
@@ -74,21 +75,21 @@ class Decision:
 
 
 def verdict_keys(report: TraceReport) -> Said:
-    """Return what a report says."""
+    """Return what a report says of each check."""
     return tuple((verdict.criteria, verdict.evaluator, verdict.label, verdict.emitted_score) for verdict in report.verdicts)
 
 
 class PriorVerdicts:
-    """Makes what was said of one trace after the other: one object for all those in a row that the same is said of, as of most."""
+    """Makes the prior verdicts of trace after trace; traces in a row with the same verdicts, as most are, share one object."""
 
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        """Start with nothing said."""
+        """Start without verdicts."""
         self._last = PriorVerdict(revision=0, said=(), bound=NOTHING_BOUND)
 
     def of(self, report: TraceReport, *, revision: int, bound: BoundCriteria) -> PriorVerdict:
-        """Return what a report says."""
+        """Return the verdicts of a report."""
         given = PriorVerdict(revision=revision, said=verdict_keys(report), bound=bound)
         # Bindings that are equal may still give other verdicts: True is 1, and 0.0 is -0.0.
         if bound is not self._last.bound or given != self._last:

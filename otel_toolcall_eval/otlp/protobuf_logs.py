@@ -97,7 +97,6 @@ class _ProtobufLogsDecoder:
         )
 
     def _name_of(self, message: LogRecordMessage, scope: Scope) -> str | None:
-        """Return the name under which a record is asked for; None if it is not."""
         named = self._named(message.attributes)
         event_name, title = message.event_name, message.body if len(message.body) <= _MAX_TITLE_BYTES else b""
         if named is None and event_name not in self._names and self._is_other(title) and text_of(event_name) != scope.name:

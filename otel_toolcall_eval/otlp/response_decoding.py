@@ -59,12 +59,10 @@ def _seconds(duration: dict[int, int]) -> float | None:
 
 
 def _messages(message: bytes, number: int) -> Iterator[bytes]:
-    """Yield the contents of a length-delimited field."""
     for tag, start, end in fields_of(message, 0, len(message)):
         if tag == number << 3 | LENGTH_DELIMITED:
             yield message[start:end]
 
 
 def _integers(message: bytes) -> dict[int, int]:
-    """Return the integers of a message by their field numbers."""
     return {tag >> 3: read_varint(message, start, end)[0] for tag, start, end in fields_of(message, 0, len(message)) if tag & 7 == VARINT}

@@ -67,7 +67,6 @@ def likeness(expected: object, actual: object) -> int:
 
 
 def _walk(path: str, expected: object, actual: object, depth: int, *, extra_allowed: bool = False) -> Iterator[str]:
-    """Yield the differences of two values that may have ``depth`` levels of lists and objects."""
     wanted, found = _kind(expected), _kind(actual)
     if wanted != found:
         yield f"{path} differs" if wanted == _OTHER else f"{path} is {found}, expected {wanted}"
@@ -87,7 +86,6 @@ def _walk(path: str, expected: object, actual: object, depth: int, *, extra_allo
 def _walk_object(
     path: str, expected: Mapping[object, object], actual: Mapping[object, object], depth: int, *, extra_allowed: bool
 ) -> Iterator[str]:
-    """Yield the differences of two objects whose members may have ``depth`` levels."""
     members = {identity(key): (key, member) for key, member in actual.items()}
     for key, member in expected.items():
         found = members.pop(identity(key), None)
@@ -109,7 +107,6 @@ def _step(key: object) -> str:
 
 
 def _kind(value: object) -> str:
-    """Name the kind of a value."""
     if value is None:
         return "null"
     return next((name for kinds, name in _KINDS if isinstance(value, kinds)), _OTHER)

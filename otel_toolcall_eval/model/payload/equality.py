@@ -100,7 +100,6 @@ def _same(left: object, right: object, depth: int) -> bool:
 
 
 def _same_members(left: dict[object, object], right: dict[object, object], depth: int) -> bool:
-    """Tell whether two objects are equal whose members may have ``depth`` levels."""
     if len(left) != len(right):
         return False
     for key in left:  # before any member, so that none is walked twice
@@ -113,7 +112,6 @@ def _same_members(left: dict[object, object], right: dict[object, object], depth
 
 
 def _same_items(left: list[object], right: list[object], depth: int) -> bool:
-    """Tell whether two lists are equal whose items may have ``depth`` levels."""
     if len(left) != len(right):
         return False
     for place, item in enumerate(left):  # noqa: SIM110 - a generator would be one more frame at each level
@@ -123,14 +121,12 @@ def _same_items(left: list[object], right: list[object], depth: int) -> bool:
 
 
 def _object_identity(value: Mapping[KeyT, object], depth: int) -> frozenset[tuple[Hashable, Hashable]]:
-    """Return the identity of an object whose members may have ``depth`` levels."""
     return frozenset(
         [(key if type(key) is str else _identity(key, depth), _identity(member, depth)) for key, member in value.items()],
     )
 
 
 def _rare_identity(value: object, depth: int) -> Hashable:
-    """Return the identity of anything but text, integers, null and the built-in containers."""
     if isinstance(value, bool):
         return _TRUE if value else _FALSE
     if isinstance(value, int | float):

@@ -108,7 +108,6 @@ def read_literal(text: str, *, max_depth: int) -> Json:
 
 
 def _take_mark(stack: list[_Open], mark: str, max_depth: int) -> None:
-    """Take a bracket, comma or colon."""
     frame = stack[-1]
     if mark in ",:":
         _separate(frame, mark)
@@ -124,7 +123,6 @@ def _take_mark(stack: list[_Open], mark: str, max_depth: int) -> None:
 
 
 def _place(frame: _Open, value: Json) -> None:
-    """Add a value where one is due."""
     if not frame.due:
         raise NotALiteralError
     frame.items.append(value)
@@ -167,7 +165,6 @@ def _read_object(items: list[Json]) -> dict[object, Json]:
 
 
 def _read_scalar(token: re.Match[str]) -> Json:
-    """Return the value of a word or number."""
     word = token["word"]
     if word is not None:
         return _WORDS[word]

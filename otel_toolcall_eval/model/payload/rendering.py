@@ -37,7 +37,6 @@ def render(value: object, *, limit: int = MAX_RENDERED) -> str:
 
 
 def _pieces(value: object, depth: int, limit: int) -> Iterator[str]:
-    """Yield the rendering bit by bit."""
     if isinstance(value, str):
         yield repr(value[: limit + 1])
     elif isinstance(value, int) and value.bit_length() > _MAX_DECIMAL_BITS:
