@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.otlp.replies import Encoding, Signal
-from otel_toolcall_eval.otlp.replies import HTTP_PATHS
+from otel_toolcall_eval.otlp.replies import HTTP_PATHS, Encoding, Signal
 from otel_toolcall_eval.receivers.http.answers import (
     HttpAnswers,
     HttpResponse,
