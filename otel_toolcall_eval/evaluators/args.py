@@ -139,7 +139,7 @@ class ArgsEvaluator:
         Bounds: a call whose arguments were not recorded or redacted may match any expectation of its tool. One that was cut
         off may match where its whole members do not speak against it: in exact mode every whole member has to be expected, in
         subset mode no expected key may have another value. In subset mode it matches for certain once all expected members
-        are among the whole ones. What follows for the number of pairs is told in ``pair``.
+        are among the whole ones. See ``pair`` for what follows for the number of pairs.
 
         Cost: each payload is decoded and looked up once; see ``pair`` for the matching, which is spared where the calls are those
         that are expected, name by name, in their order. Decoding is spared, too, where such a text has come before; see ``MatchCache``.

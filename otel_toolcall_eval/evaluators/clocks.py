@@ -1,4 +1,4 @@
-"""What can be said of a sequence of calls whose clocks disagree.
+"""Bounds on the order of calls whose clocks disagree.
 
 Calls of one clock have an order, and a call comes before those that run inside it; of all others the order is unknown, and
 any of them may be the true one. A chain, calls of which each is known to come before the next, stands in every order; so

@@ -44,7 +44,7 @@ _MAX_TOLD: Final = 5  # failed counts that the explanation names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CountPlan:
-    """What is said of each expectation if it holds, and if it does not."""
+    """The outcome of each expectation if it holds, and if it does not."""
 
     matched: tuple[ExpectationOutcome, ...]
     failed: tuple[ExpectationOutcome, ...]

@@ -134,7 +134,7 @@ class OutputEvaluator:
         Bounds: an output that was not recorded or redacted may be any expected one. Of one that was cut off, its whole members
         are known, and what follows them is taken to be well-formed. If the wrapper's content is among them, it decides, save
         that the object as a whole may still be one that was expected and has all the whole members. Without the content,
-        anything may be in it. What follows for the number of pairs is told in ``pair``.
+        anything may be in it. See ``pair`` for what follows for the number of pairs.
 
         Cost: each payload is decoded and looked up once; see ``pair`` for the matching, which is spared where the calls are those
         that are expected, name by name, in their order. Decoding is spared, too, where such a text has come before; see ``MatchCache``.

@@ -1,4 +1,4 @@
-"""Says whether two readings can be of the same call: their names, and their arguments."""
+"""Tells whether two candidates can be the same call, by name and arguments."""
 
 from __future__ import annotations
 

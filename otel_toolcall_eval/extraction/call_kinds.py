@@ -1,4 +1,4 @@
-"""Tells agents that are used as tools, handoffs and calls that never ran from what ran as a tool."""
+"""Marks calls of agents used as tools, handoffs, and calls that never ran."""
 
 from __future__ import annotations
 

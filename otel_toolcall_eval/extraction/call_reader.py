@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _Fact = TypeVar("_Fact")
 
 MAX_NAME_LENGTH: Final = 1000
-"""Longest name, ID or error type that is kept, in characters; what is longer is no such thing."""
+"""Longest name, ID or error type that is kept, in characters; anything longer is something else."""
 
 _Words: TypeAlias = "tuple[tuple[str, tuple[str, ...]], ...]"
 
@@ -139,7 +139,7 @@ def _hidden(found: Found) -> Found:
 
 
 def _set_status(call: Candidate, span: Span, tree: SpanTree, plan: LookupPlan) -> None:
-    """Find out how the call ended. An error that is told anywhere on the span counts, even over the status OK.
+    """Find out how the call ended. An error recorded anywhere on the span counts, even over the status OK.
 
     The span's own status is asked first, since its message is meant for people.
     """
@@ -171,7 +171,7 @@ def _exception(span: Span) -> SpanEvent | None:
 
 
 def _listen_to_wrappers(call: Candidate) -> None:
-    """Take over what the output's wrappers say about the call: its ID, a failure, that it went over MCP.
+    """Copy what the output's wrappers record about the call: its ID, a failure, that it went over MCP.
 
     Decodes only if the recorded text holds one of the words that such wrappers have.
     """
@@ -191,7 +191,7 @@ def _listen_to_wrappers(call: Candidate) -> None:
 
 
 def _holds_any(text: str, telling: _Words) -> bool:
-    """Tell whether any of the words occurs, which are told by a character of theirs."""
+    """Tell whether any of the words occurs; a character of each is searched first."""
     for character, words in telling:
         if character in text:
             for word in words:

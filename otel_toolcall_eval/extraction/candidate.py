@@ -1,4 +1,4 @@
-"""What one span says about one call, before spans that saw the same call are put together."""
+"""What one span records about one call, before spans of the same call are merged."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Recorded(Payload):
 
     @property
     def is_there(self) -> bool:
-        """Tell whether anything was recorded, without decoding it where that can be told."""
+        """Tell whether anything was recorded, without decoding it where possible."""
         if self._is_own() or self.nothing_means_empty:
             return True
         return any(other.is_there for other in self._others)
@@ -133,7 +133,7 @@ class Candidate:
         absorbed: set once this candidate was folded into another one.
         from_message: True if it stood in a message, so that no span of its own shows it.
         is_part: True for a piece of the call above it.
-        rank: start of the model call that asked for it, and its place in the message; (-1, -1) if nobody is known to have asked.
+        rank: start of the model call that asked for it, and its place in the message; (-1, -1) if no request is known.
         fingerprint: kept by ``sameness.fingerprint`` as soon as ``has_fingerprint``.
     """
 
@@ -180,5 +180,5 @@ class Candidate:
 
     @property
     def explicit_ok(self) -> bool:
-        """Tell whether the producer said that the call went well."""
+        """Tell whether the producer recorded that the call succeeded."""
         return self.span.status == 1

@@ -1,4 +1,4 @@
-"""Says which conversation a call belongs to."""
+"""Finds the conversation that a call belongs to."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _ABSENT: Final = Content(state=ContentState.ABSENT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A decoded value with what its wrappers said about the call."""
+    """A decoded value with what its wrappers record about the call."""
 
     content: Content
     said: tuple[Unwrapped, ...] = ()

@@ -47,7 +47,7 @@ class SpanClassification:
     Attributes:
         dialects: those that read the span, in the order in which they are asked.
         candidates: those of them that may say what the span is.
-        deciding_dialects: those that do say it; None if that hangs on the span above, as with parts of a call.
+        deciding_dialects: those that do say it; None if that depends on the span above, as with parts of a call.
         by_event: those that read calls from its events.
         is_relevant: the span could matter to extraction.
         is_call: the deciding dialects say that it stands for a call.
@@ -55,7 +55,7 @@ class SpanClassification:
         is_agent: an agent ran in the span.
         tells_conversation: it may name its conversation.
         content_hint: how content is switched on, if one of ``dialects`` tells; else empty.
-        plan: what the deciding dialects look for, if they stand for a call or an agent; None, too, if it hangs on the span above.
+        plan: what the deciding dialects look for, if they stand for a call or an agent; None, too, if it depends on the span above.
     """
 
     dialects: tuple[Dialect, ...]
@@ -140,7 +140,7 @@ class CacheEntry:
         self.classification: SpanClassification | None = classification
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Let a span that is copied, or sent to another process, take no note along."""
+        """Leave the entry out of copied and pickled spans."""
         return type(None), ()
 
 
@@ -152,7 +152,7 @@ class DialectCache:
     """
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
-        """Find out what ``dialects`` look at; they stand in the order in which they are asked."""
+        """Collect what ``dialects`` test; they stand in order of priority."""
         self._index = DialectIndex(dialects)
         tests = [test for dialect in dialects for condition in dialect.conditions for test in tests_within(condition)]
         attributes = [test for test in tests if test.subject is Subject.ATTR]
@@ -243,7 +243,7 @@ class DialectCache:
         return SpanClassification.of(self._index.matching(span), span)
 
     def _laid_out(self, keys: tuple[str, ...]) -> Layout | None:
-        """Return a new layout; None for a span that is too odd to be remembered."""
+        """Return a new layout; None for a span with too many or too long keys."""
         if len(keys) > MAX_KEYS or sum(map(len, keys)) > MAX_KEY_CHARS:
             return None
         self._remember_one_more()

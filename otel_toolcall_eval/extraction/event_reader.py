@@ -1,4 +1,4 @@
-"""Reads calls that events show: those of a span, and log records that were handed over as events."""
+"""Reads calls from span events, and from log records that were joined as events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Span, SpanEvent
 
 MAX_COMPARED = 50
-"""With how many calls of one ID an event is compared."""
+"""How many calls of one ID an event is compared with."""
 
 
 def calls_by_event(span: Span, dialects: Sequence[Dialect]) -> list[Candidate]:

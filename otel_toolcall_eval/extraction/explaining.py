@@ -33,7 +33,7 @@ _EVIDENCE = {Evidence.SPAN_EVENT: "span event", Evidence.LOG_RECORD: "log record
 
 
 class SpanOutcome(StrEnum):
-    """What became of a span."""
+    """The outcome of a span."""
 
     KEPT = "kept"  # it shows a call
     MERGED = "merged"  # it says something of a call that another span shows
@@ -59,11 +59,11 @@ class FieldOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanExplanation:
-    """What was made of one span.
+    """The explanation of one span.
 
     Attributes:
         dialects: names of all dialects that match the span, in the order in which they are asked.
-        read_by: names of those that were heard.
+        read_by: names of those that decided.
         calls: positions of its calls in ``Extraction.calls``.
         fields: for a span that shows a single call, where the call's fields come from; what is not here was not recorded.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class IgnoredSpans(Sequence[IgnoredSpan]):
-    """Every span that shows no call, with the reason; put together when it is first looked at. Equal to a tuple of the same."""
+    """Every span that shows no call, with the reason; built at first use. Equal to a tuple of the same."""
 
     __slots__ = ("_calls", "_classifications", "_found", "_tree", "_used")
 

@@ -1,4 +1,4 @@
-"""Hands log records over to the spans that they say something of, as events."""
+"""Joins log records, as events, with the spans that they describe."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.log_record import LoggedEvent, LogRecord
 
 MAX_COMPARED = 50
-"""With how many spans of one call ID a record is compared. A call has a few attempts."""
+"""How many spans of one call ID a record is compared with. A call has a few attempts."""
 
 NO_SPAN_ID = bytes(8)
-"""ID of the span that is made up for records which name none."""
+"""ID of the span that is made for records without one."""
 
 
 class LogJoiner:
@@ -88,7 +88,7 @@ class LogJoiner:
         by_call: Mapping[str, Sequence[Span]],
         read: dict[tuple[bytes, str], bool],
     ) -> Span | None:
-        """Return the span that a record says something of; ``read`` remembers what was found out."""
+        """Return the span that a record describes; ``read`` caches the answers."""
         named = None if record.span_id is None else known.get(record.span_id)
         if named is not None and self._reads(named, record, read):
             return named
@@ -98,7 +98,7 @@ class LogJoiner:
         return next(during, readers[0] if readers else None)
 
     def _reads(self, span: Span, record: LogRecord, read: dict[tuple[bytes, str], bool]) -> bool:
-        """Tell whether a dialect would read the record on this span; that hangs on nothing but the record's name."""
+        """Tell whether a dialect would read the record on this span; only the record's name decides that."""
         key = span.span_id, record.event_name
         if key not in read:
             read[key] = any(record.event_name in self._read_by(dialect) for dialect in self._asked(_with(span, [record])))

@@ -1,4 +1,4 @@
-"""What to look for on a span, put together once for all spans that look alike.
+"""What to look for on a span, worked out once for all spans that look alike.
 
 Dialects name many places for each field, and a span has few of them. A plan holds the places that can hold something at all, of all
 the dialects that read the span, in the order in which they are asked. What conditions on the span itself say is settled in it, too:

@@ -1,4 +1,4 @@
-"""Puts together what several spans say about one call.
+"""Merges the spans that recorded the same call.
 
 Two real calls are never merged: what tells observers of one call from calls of one tool is that they nest or overlap, that
 they come from different instrumentations, and that nothing they recorded (arguments, IDs) contradicts.
@@ -30,7 +30,7 @@ OVERLAP = 0.8
 """Share of the shorter one of two spans by which siblings have to overlap."""
 
 MAX_COMPARED = 50
-"""With how many calls that still run a call is compared. One call has a handful of observers."""
+"""How many calls that still run a call is compared with. One call has a handful of observers."""
 
 
 class Merger:

@@ -27,7 +27,7 @@ _TEXT_ITEM_KEYS = frozenset({"type", "text", "annotations", "meta", "_meta", "co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unwrapped:
-    """What stood inside a shape, and what the shape said about the call.
+    """The content of a wrapper, and what the wrapper records about the call.
 
     Attributes:
         positional: names of the arguments that only have a number.

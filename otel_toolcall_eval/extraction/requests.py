@@ -1,4 +1,4 @@
-"""Joins what models asked for with what ran, and answers with calls that have no output.
+"""Joins the calls that models requested with the calls that ran, and answers with calls that have no output.
 
 Only what a model newly asked for becomes a call; calls that stand in the history of a request belong to the model call that
 asked for them, in this trace or an earlier one. So a history that is sent again and again counts nothing twice.
@@ -226,7 +226,7 @@ def _without_repeats(requests: Sequence[Candidate], agents: Agents) -> list[Cand
     """Drop requests that a second instrumentation of the same model call recorded, or the model span around it.
 
     Those are the ones with equal name, ID and arguments whose model spans overlap. Each request stands for one repeat of
-    each other span, so a model that asks for the same thing twice in one message is heard twice.
+    each other span, so a model that asks for the same thing twice in one message counts twice.
     """
     kept: list[Candidate] = []
     latest: defaultdict[tuple[str, str | None, str | None], list[tuple[Candidate, set[bytes]]]] = defaultdict(list)

@@ -26,7 +26,7 @@ _QUOTE = re.compile(r"\{([^{}]+)\}")
 
 
 class SpanClassifications:
-    """The role of each span, and the dialects that speak for it; see ``SpanClassification``.
+    """The role of each span, and the dialects that decide it; see ``SpanClassification``.
 
     Attributes:
         calls: the spans that stand for calls, or for parts of one, in order of time.
@@ -40,7 +40,7 @@ class SpanClassifications:
         """Decide on each span of ``tree``; ``cache`` classifies each by itself."""
         self._tree = tree
         self._classifications: dict[bytes, SpanClassification] = {}
-        self._settled: dict[bytes, tuple[Dialect, ...]] = {}  # the deciding dialects of spans whose role hangs on the span above
+        self._settled: dict[bytes, tuple[Dialect, ...]] = {}  # the deciding dialects of spans whose role depends on the span above
         self.calls: list[Span] = []
         self.models: list[Span] = []
         self.agents: list[Span] = []
@@ -66,7 +66,7 @@ class SpanClassifications:
             self._settle()
 
     def _settle(self) -> None:
-        """Decide on the spans whose role hangs on the span above."""
+        """Decide on the spans whose role depends on the span above."""
         for span in self._tree.parents_first:
             found = self._classifications[span.span_id]
             if found.deciding_dialects is None:

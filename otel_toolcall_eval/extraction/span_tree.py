@@ -233,7 +233,7 @@ def _by_time(span: Span) -> tuple[int, int, bytes]:
 
 
 def _rank(span: Span) -> tuple[int, int, int, str]:
-    """Order copies of one span: later end first, then what else may differ, so that the choice does not hang on arrival."""
+    """Order copies of one span: later end first, then what else may differ, so that the choice does not depend on arrival."""
     attributes = sorted(span.attributes.items(), key=itemgetter(0))
     told = (span.name, span.parent_span_id, span.kind, span.status, span.status_message, attributes, span.events)
     resource = sorted(span.resource.attributes.items(), key=itemgetter(0))

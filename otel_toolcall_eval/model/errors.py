@@ -64,7 +64,7 @@ class CriteriaError(SettingsError):
 
 
 class ExpectationError(ToolCallEvalError):
-    """An expectation has no result: nothing ran inside, or what was asked for can't be told."""
+    """An expectation has no result: nothing ran inside, or the result can't be determined."""
 
 
 class ExpectationTimeoutError(ExpectationError, TimeoutError):

@@ -1,4 +1,4 @@
-"""A log record, reduced to what says something about a tool call."""
+"""A log record, reduced to what describes a tool call."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class JoinedLogs:
 
 
 def event_name_of(projection: Projection, *, names: tuple[Value, ...], scope: str) -> str | None:
-    """Return the name under which somebody asks for a record; None if nobody does.
+    """Return the name under which a dialect reads a record; None if none does.
 
     Args:
         projection: names of the events that are asked for.

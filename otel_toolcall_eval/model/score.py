@@ -184,7 +184,7 @@ class TraceReport:
         agent: name of the top-most agent, if any span tells.
         conversation_id: of the conversation that the trace belongs to, if any span tells.
         verdicts: in order of criteria set, then of its checks; empty if nothing is bound to the trace.
-        spans: of the trace, in order of arrival; empty unless whoever built the pipeline asked for them.
+        spans: of the trace, in order of arrival; empty unless the pipeline was built to report them.
         unknown_criteria: names that the trace asks for and that are not loaded.
         decided_after_ns: from the arrival of the root (of the first span, if there is no root) to the decision.
     """

@@ -67,7 +67,7 @@ class Span:
         start_unix_ns: Unix time from the producer's clock; never compared with ours.
         end_unix_ns: the same; may lie before the start if that clock was set back.
         flags: OTLP span flags; 0 from old SDKs, which leaves the parent's locality unknown.
-        attributes: the projection; keys that nobody reads were left out.
+        attributes: the projection; keys that no dialect reads were left out.
         dropped_attributes: how many attributes the producer left out, so a missing key may be a dropped one.
         linked: a link of the span leads to another trace.
         size_bytes: what the span takes in memory, by the estimate of its decoder.
@@ -155,7 +155,7 @@ class IncompletenessReason(StrEnum):
     VALUE_REDACTED = "value_redacted"
     CONTENT_NOT_CAPTURED = "content_not_captured"
     NO_TOOL_SPANS = "no_tool_spans"
-    CLOCK_SKEW = "clock_skew"  # the order of calls hangs on clocks that provably disagree
+    CLOCK_SKEW = "clock_skew"  # the order of calls depends on clocks that provably disagree
 
 
 @value_class

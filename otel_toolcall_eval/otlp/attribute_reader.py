@@ -1,7 +1,6 @@
 """Picks the attributes that a projection keeps out of their protobuf bytes.
 
-Most attributes of most spans are kept by nobody, and some are a hundred kilobytes long. So the key's bytes are tested before anything is
-decoded.
+Most attributes are not kept, and some are a hundred kilobytes long, so the key's bytes are tested before anything is decoded.
 Short attributes that are kept, names of operations and tools for the most part, come again and again: they are remembered by their bytes,
 which saves a tenth of what an evaluated span costs and makes all spans share one text.
 Rejected: one pattern over the bytes of the span (finds keys inside values, too, and has to try each of some hundred keys at every 0x0A).

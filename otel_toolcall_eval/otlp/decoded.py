@@ -1,4 +1,4 @@
-"""What came out of one request, and which of its spans were refused."""
+"""The spans decoded from one request, and those that were rejected."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class DecodedTraces:
 
     @property
     def rejected(self) -> int:
-        """Return how many spans the sender is told about in ``partial_success``."""
+        """Return how many spans ``partial_success`` reports to the sender."""
         return sum(self.rejected_by.values())
 
     @property

@@ -1,4 +1,4 @@
-"""What both decoders gather of a span, and what spans take in memory, by estimate."""
+"""What both decoders share: the parts of a span, and estimates of what it takes in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Attributes, Resource, Scope, SpanEvent, Value
 
 NO_ATTRIBUTES: Attributes = {}
-"""Shared by all spans of which nothing is kept; nobody may write to it."""
+"""Shared by all spans of which nothing is kept; never to be changed."""
 
 TRACE_ID_SIZE: Final = getsizeof(bytes(TRACE_ID_BYTES))
 SPAN_ID_SIZE: Final = getsizeof(bytes(SPAN_ID_BYTES))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_DIFFERENCES: Final = 3
-"""How many differences are told: enough to act on, short enough for one line."""
+"""How many differences are reported: enough to act on, short enough for one line."""
 
 _MAX_KEY: Final = 60  # keys come from the payload too, and nothing bounds them there
 _OBJECT: Final = "an object"
