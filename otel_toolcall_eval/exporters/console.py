@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ConsoleEmitter:
-    """Writes verdicts as they fall. Unbound traces are written too, or a newcomer would wait for ever and not learn why."""
+    """Writes verdicts as they are given. Unbound traces are written too, or a newcomer would wait for ever and not learn why."""
 
     def __init__(self, write: Callable[[str], object], *, as_json: bool = False, explain: ExplanationPolicy = EXPLAIN) -> None:
         """Choose the form.

@@ -68,7 +68,7 @@ OUR_PREFIX: Final = "toolcall_eval."
 """What the names of our own attributes and metrics begin with."""
 
 SCOPE_NAME: Final = "otel_toolcall_eval"
-"""Instrumentation scope of all that we emit. The same as ``pipeline.OWN_SCOPE``, whose spans are never judged; a test holds them equal."""
+"""Instrumentation scope of all that we emit. Equal to ``pipeline.OWN_SCOPE``, whose spans are never evaluated; a test holds that."""
 
 SERVICE_NAME: Final = "otel-toolcall-eval"
 """``service.name`` of the sidecar, unless ``OTEL_SERVICE_NAME`` or ``OTEL_RESOURCE_ATTRIBUTES`` says otherwise."""
@@ -86,7 +86,7 @@ CONVERSATION_ID: Final = Attribute(name="gen_ai.conversation.id", origin=NameOri
 AGENT_NAME: Final = Attribute(name="gen_ai.agent.name", origin=NameOrigin.CONVENTIONS, limit=100)
 TOOL_NAME: Final = Attribute(name="gen_ai.tool.name", origin=NameOrigin.CONVENTIONS, limit=500)  # from criteria, never from a span
 CRITERIA: Final = Attribute(name="toolcall_eval.criteria", limit=500)
-EVALUATED_SERVICE: Final = Attribute(name="toolcall_eval.service.name", limit=100)  # of the judged span's resource
+EVALUATED_SERVICE: Final = Attribute(name="toolcall_eval.service.name", limit=100)  # of the evaluated span's resource
 EVALUATION_ID: Final = Attribute(name="toolcall_eval.id")
 REVISION: Final = Attribute(name="toolcall_eval.revision")
 TRIGGER: Final = Attribute(name="toolcall_eval.trigger")
@@ -115,7 +115,7 @@ SUMMARY_EVENT: Final = "toolcall_eval.omitted_results"
 """Span event that stands for the verdicts beyond MAX_SPAN_EVENTS. Origin: ours."""
 
 SPAN_NAME: Final = "evaluate_tool_calls"
-"""Span of ours in the judged trace that carries the span events. Origin: ours."""
+"""Span of ours in the evaluated trace that carries the span events. Origin: ours."""
 
 MAX_SPAN_EVENTS: Final = 16
 """Verdicts on one span. Spans hold 128 events, then lose the oldest, so ours must not push out the user's."""
@@ -134,7 +134,7 @@ EVALUATIONS: Final = Instrument(
     name="toolcall_eval.evaluations",
     kind=InstrumentKind.COUNTER,
     unit="{evaluation}",
-    description="Verdicts, by what they say. A revised verdict is counted once, as it was first given.",
+    description="Verdicts, by label. A revised verdict is counted once, as it was first given.",
     attributes=(EVALUATION_NAME, SCORE_LABEL, CRITERIA, TRIGGER, COMPLETENESS, EVALUATED_SERVICE),
 )
 INCONCLUSIVE: Final = Instrument(
@@ -148,27 +148,27 @@ EXPECTATIONS: Final = Instrument(
     name="toolcall_eval.expectations",
     kind=InstrumentKind.COUNTER,
     unit="{expectation}",
-    description="Expectations of criteria, by what became of them. Those of inconclusive verdicts are left out.",
+    description="Expectations of criteria, by outcome. Those of inconclusive verdicts are left out.",
     attributes=(EVALUATION_NAME, TOOL_NAME, RESULT),
 )
 REVISIONS: Final = Instrument(
     name="toolcall_eval.revisions",
     kind=InstrumentKind.COUNTER,
     unit="{revision}",
-    description="Verdicts given again because of spans that came late.",
+    description="Verdicts revised because of late spans.",
     attributes=(EVALUATION_NAME, LABEL_FROM, LABEL_TO),
 )
 TRACES_ACTIVE: Final = Instrument(
     name="toolcall_eval.traces.active",
     kind=InstrumentKind.OBSERVABLE_UP_DOWN_COUNTER,
     unit="{trace}",
-    description="Traces that are open: grouped, and not yet decided.",
+    description="Open traces: buffered, and not yet completed.",
 )
 TRACES_MEMORY: Final = Instrument(
     name="toolcall_eval.traces.memory",
     kind=InstrumentKind.OBSERVABLE_GAUGE,
     unit="By",
-    description="Memory that traces take which are open or may be revised, by the estimate that the limits work with.",
+    description="Estimated memory of traces that are open or may be revised; the limits use the same estimate.",
 )
 
 
@@ -182,34 +182,34 @@ def _traces(name: str, description: str, *attributes: Attribute) -> Instrument:
     )
 
 
-TRACES_COMPLETED: Final = _traces("completed", "Traces that were completed, bound to criteria or not.")
-TRACES_EVICTED: Final = _traces("evicted", "Traces that were decided early because memory or the number of open traces reached its limit.")
+TRACES_COMPLETED: Final = _traces("completed", "Traces that were completed, with or without criteria.")
+TRACES_EVICTED: Final = _traces("evicted", "Traces completed early, because memory or the number of open traces reached its limit.")
 TRACES_UNBOUND: Final = _traces("unbound", "Traces that no criteria apply to.", EVALUATED_SERVICE)
 TRACES_IN_CONVERSATION: Final = Instrument(
     name="toolcall_eval.traces.in_conversation",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{trace}",
-    description="Traces with a link to another trace, or with the conversation of another trace; each is judged by itself.",
+    description="Traces with a link to another trace, or with the conversation of another trace; each is evaluated by itself.",
 )
 COMPLETION_DELAY: Final = Instrument(
     name="toolcall_eval.completion.delay",
     kind=InstrumentKind.HISTOGRAM,
     unit="s",
-    description="Time from the arrival of a trace's root (of its first span, if it has no root) to its decision.",
+    description="Time from the arrival of a trace's root (of its first span, if it has no root) to its completion.",
     bounds=(0.01, 0.1, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600),
 )
 LATE_SPAN_AGE: Final = Instrument(
     name="toolcall_eval.late_span.age",
     kind=InstrumentKind.HISTOGRAM,
     unit="s",
-    description="Time from a trace's decision to the arrival of a span that came after it.",
+    description="Time from a trace's completion to the arrival of a late span.",
     bounds=(1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600),
 )
 EVALUATION_DURATION: Final = Instrument(
     name="toolcall_eval.evaluation.duration",
     kind=InstrumentKind.HISTOGRAM,
     unit="s",
-    description="Time to read the tool calls of one trace and to judge them.",
+    description="Time to extract the tool calls of one trace and to evaluate them.",
     bounds=(0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1),
 )
 
@@ -224,17 +224,15 @@ def _spans(name: str, description: str, *attributes: Attribute) -> Instrument:
     )
 
 
-SPANS_RECEIVED: Final = _spans("received", "Spans that arrived, whatever became of them.")
+SPANS_RECEIVED: Final = _spans("received", "Spans that arrived.")
 SPANS_RELEVANT: Final = _spans("relevant", "Spans that were kept because a verdict may depend on them.")
 SPANS_IGNORED: Final = _spans("ignored", "Spans that no verdict depends on.")
-SPANS_LATE: Final = _spans("late", "Spans that came after their trace was decided; they are counted as relevant or ignored too.")
-SPANS_DROPPED: Final = _spans(
-    "dropped", "Spans that were not kept, to stay within the bounds; they are counted as relevant or ignored too."
-)
+SPANS_LATE: Final = _spans("late", "Spans that came after their trace was completed; they are counted as relevant or ignored too.")
+SPANS_DROPPED: Final = _spans("dropped", "Spans that were dropped to stay within the limits; they are counted as relevant or ignored too.")
 SPANS_SKIPPED: Final = _spans("skipped", "Spans that were forwarded without being evaluated, because evaluation was behind.")
 SPANS_DUPLICATE: Final = _spans("duplicate", "Second copies of spans.")
 SPANS_CONFLICT: Final = _spans("conflict", "Second spans with the ID of another one and other content.")
-SPANS_REJECTED: Final = _spans("rejected", "Spans that could not be used; the sender was told.", REASON)
+SPANS_REJECTED: Final = _spans("rejected", "Spans that could not be used; the sender was informed.", REASON)
 
 
 def _log_records(name: str, description: str, *attributes: Attribute) -> Instrument:
@@ -247,22 +245,22 @@ def _log_records(name: str, description: str, *attributes: Attribute) -> Instrum
     )
 
 
-LOG_RECORDS_RECEIVED: Final = _log_records("received", "Log records that arrived, whatever became of them.", TRANSPORT)
+LOG_RECORDS_RECEIVED: Final = _log_records("received", "Log records that arrived.", TRANSPORT)
 LOG_RECORDS_IGNORED: Final = _log_records("ignored", "Log records that no dialect asks for.", TRANSPORT)
-LOG_RECORDS_CORRELATED: Final = _log_records("correlated", "Log records that said something of a span, or showed a call.")
-LOG_RECORDS_DROPPED: Final = _log_records("dropped", "Log records that were asked for and given up.", REASON)
+LOG_RECORDS_CORRELATED: Final = _log_records("correlated", "Log records that added content to a span, or showed a tool call.")
+LOG_RECORDS_DROPPED: Final = _log_records("dropped", "Log records that a dialect asked for and that were dropped.", REASON)
 REQUESTS_REJECTED: Final = Instrument(
     name="toolcall_eval.requests.rejected",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{request}",
-    description="Requests that were refused whole, and connections that came to none; the sender was told why, but for tls and too_slow.",
+    description="Requests that were rejected whole, and connections that failed before one; senders learn why, but for tls and too_slow.",
     attributes=(TRANSPORT, REASON),
 )
 REQUESTS_DELAYED: Final = Instrument(
     name="toolcall_eval.requests.delayed",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{request}",
-    description="Requests whose answer was held back, because more came than could be judged.",
+    description="Requests whose response was delayed, because more arrived than could be evaluated.",
     attributes=(TRANSPORT,),
 )
 
@@ -270,7 +268,7 @@ INTERNAL_ERRORS: Final = Instrument(
     name="toolcall_eval.internal_errors",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{error}",
-    description="Traces that could not be judged, and reports that could not be emitted, because of a fault of ours.",
+    description="Traces that could not be evaluated and reports that could not be emitted, because of a bug in this program.",
 )
 
 JOURNAL_FAILURES: Final = Instrument(
@@ -289,7 +287,7 @@ JOURNAL_DAMAGED: Final = Instrument(
     name="toolcall_eval.journal.damaged",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{row}",
-    description="Rows of the journal that could not be read back; the traces that they were of are judged as partial.",
+    description="Rows of the journal that could not be read back; their traces are evaluated as partial.",
 )
 JOURNAL_SIZE: Final = Instrument(
     name="toolcall_eval.journal.size",
@@ -302,14 +300,14 @@ EXPORT_FAILURES: Final = Instrument(
     name="toolcall_eval.export.failures",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{export}",
-    description="Exports of our own telemetry that failed, whether or not they were tried again.",
+    description="Failed exports of the sidecar's own telemetry, whether or not they were retried.",
     attributes=(SIGNAL,),
 )
 EXPORT_DROPPED: Final = Instrument(
     name="toolcall_eval.export.dropped",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{item}",
-    description="Log events, spans and deltas of metrics of ours that were lost: no room, given up, or rejected by the endpoint.",
+    description="The sidecar's own log events, spans and metric deltas that were lost: queue full, expired, or rejected by the endpoint.",
     attributes=(SIGNAL,),
 )
 
@@ -364,28 +362,28 @@ SERVICE_INFO: Final = Instrument(
     name="toolcall_eval.service.info",
     kind=InstrumentKind.OBSERVABLE_GAUGE,
     unit="{service}",
-    description="1 for each service whose traces are judged, with the version that was seen last.",
+    description="1 for each service whose traces are evaluated, with the version that was seen last.",
     attributes=(EVALUATED_SERVICE, EVALUATED_SERVICE_VERSION),
 )
 CRITERIA_INFO: Final = Instrument(
     name="toolcall_eval.criteria.info",
     kind=InstrumentKind.OBSERVABLE_GAUGE,
     unit="{criteria}",
-    description="1 for each criteria set that traces are judged by now, with its version.",
+    description="1 for each criteria set in force, with its version.",
     attributes=(CRITERIA, CRITERIA_VERSION),
 )
 CRITERIA_RELOADS: Final = Instrument(
     name="toolcall_eval.criteria.reloads",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{reload}",
-    description="Times that criteria were read again, by what became of it: loaded, or rejected, so that the old ones stay in force.",
+    description="Reloads of criteria: loaded, or rejected, so that the old ones stay in force.",
     attributes=(RESULT,),
 )
 QUEUE_MEMORY: Final = Instrument(
     name="toolcall_eval.queue.memory",
     kind=InstrumentKind.OBSERVABLE_GAUGE,
     unit="By",
-    description="Memory that requests take which wait to be judged, by the estimate that limits.queue_bytes bounds.",
+    description="Estimated memory of requests in the queue, bounded by limits.queue_bytes.",
 )
 PROCESS_MEMORY: Final = Instrument(
     name="process.memory.usage",
@@ -398,7 +396,7 @@ EXPORT_QUEUE: Final = Instrument(
     name="toolcall_eval.export.queue",
     kind=InstrumentKind.OBSERVABLE_GAUGE,
     unit="By",
-    description="What waits of our own log events and spans for the OTLP endpoint; beyond 32 MiB of one signal they are dropped.",
+    description="The sidecar's own log events and spans that wait for the OTLP endpoint; beyond 32 MiB of one signal they are dropped.",
     attributes=(SIGNAL,),
 )
 
@@ -408,34 +406,34 @@ FORWARD_REQUESTS: Final = Instrument(
     name="toolcall_eval.forward.requests",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{request}",
-    description="Requests that were to be passed on, by what became of them: delivered, refused, expired or lost.",
+    description="Requests to forward, by result: delivered, refused, expired or lost.",
     attributes=(RESULT, SIGNAL),
 )
 FORWARD_RETRIES: Final = Instrument(
     name="toolcall_eval.forward.retries",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{request}",
-    description="Tries that failed and are made again.",
+    description="Attempts that failed and are retried.",
     attributes=(SIGNAL,),
 )
 FORWARD_REJECTED: Final = Instrument(
     name="toolcall_eval.forward.rejected",
     kind=InstrumentKind.OBSERVABLE_COUNTER,
     unit="{item}",
-    description="Spans, log records and data points that the downstream rejected of requests that it took.",
+    description="Spans, log records and data points that the downstream rejected in requests that it accepted.",
     attributes=(SIGNAL,),
 )
 FORWARD_QUEUE: Final = Instrument(
     name="toolcall_eval.forward.queue",
     kind=InstrumentKind.OBSERVABLE_GAUGE,
     unit="By",
-    description="What waits to be passed on.",
+    description="Requests that wait to be forwarded.",
 )
 FORWARD_DELAY: Final = Instrument(
     name="toolcall_eval.forward.delay",
     kind=InstrumentKind.HISTOGRAM,
     unit="s",
-    description="Time that a request waited until it was delivered.",
+    description="Time from the receipt of a request to its delivery.",
     bounds=(0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
 )
 

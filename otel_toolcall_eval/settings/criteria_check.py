@@ -125,7 +125,7 @@ def build_check(
     Raises:
         CriteriaError: with everything that is wrong; each ``where`` begins with the evaluator's name.
 
-    Source: the four evaluator guides; SEMANTICS, section 4.
+    Source: the four evaluator guides.
     """
     diagnostics = Diagnostics()
     configured = _configured(evaluator, config, diagnostics, tolerant=tolerant)

@@ -281,7 +281,7 @@ class _Loading:
 
 
 def _defaults(scope: EvaluatorScope, services: frozenset[str], taken: AbstractSet[str]) -> Iterator[LocatedSet]:
-    """Yield the default criteria of evaluators as criteria sets. Source: DESIGN, section 4, rule 4.
+    """Yield the default criteria of evaluators as criteria sets.
 
     Such a set is named after its evaluator, unless an item has that name already: traces mean the item then.
     """

@@ -100,7 +100,7 @@ class OutputModel(ConfigModel):
 
 
 class IncludeModel(ConfigModel):
-    """Which calls are judged at all."""
+    """Which calls are evaluated at all."""
 
     kinds: Annotated[frozenset[CallKind], Field(min_length=1)] = Field(
         default_factory=lambda: EVALUATED_KINDS,
@@ -123,7 +123,7 @@ class EvaluatorConfig(ConfigModel):
     name: GivenName = Field(default=None, description="Name that scores are emitted under; the evaluator's name, else its ID, if left out.")
     strict: Flag = Field(default=False, description="Make the score all or nothing.")
     pass_threshold: GivenShare = Field(default=None, description="Least score that is labelled pass; 1.0 if left out.")
-    include: IncludeModel = Field(default_factory=IncludeModel, description="Which calls are judged at all.")
+    include: IncludeModel = Field(default_factory=IncludeModel, description="Which calls are evaluated at all.")
     default_evaluation_criteria: AnyValue = Field(default=None, description="Criteria for items that give none of their own.")
 
     expects: ClassVar[type[ConfigModel]]
@@ -236,10 +236,10 @@ class EvalItemModel(ConfigModel):
     id: Name = Field(description="Unique name; what traces name in toolcall_eval.criteria.")
     name: Name | None = Field(default=None, description="Another name that traces may use.")
     inputs: Object = Field(
-        default={}, description="A subset of the agent's recorded input: without match, the item judges the traces that have it."
+        default={}, description="A subset of the agent's recorded input: without match, the item evaluates the traces that have it."
     )
     evaluation_criterias: Object = Field(description="Criteria for each evaluator; null or {} means its default criteria.")
-    match: AnyValue = Field(default=None, description="Which traces the item judges.")
+    match: AnyValue = Field(default=None, description="Which traces the item evaluates.")
     pass_threshold: GivenShare = Field(default=None, description="Least score that is labelled pass, for all evaluators of the item.")
 
 

@@ -1,4 +1,4 @@
-"""OTLP endpoints as people write them: one set of rules for what we export and for what we pass on.
+"""OTLP endpoints as people write them: one set of rules for exporting and for forwarding.
 
 A scheme is demanded, port 4318 means HTTP, and whoever shows an endpoint leaves the credentials in it out.
 """

@@ -172,7 +172,7 @@ def selector_of(
 
     Args:
         match: ``all``, ``named``, an object of conditions, or None where there is none.
-        inputs: the item's inputs, a condition beside those of ``match``. A trace that names the item is judged by it
+        inputs: the item's inputs, a condition beside those of ``match``. A trace that names the item is evaluated by it
             whatever its inputs, so they don't matter with ``named``.
         place: where ``match`` stands.
         diagnostics: takes problems.

@@ -147,7 +147,7 @@ class Export:
 
 
 class Compression(StrEnum):
-    """How what is passed on is packed."""
+    """How forwarded requests are compressed."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -155,7 +155,7 @@ class Compression(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
-    """Where what is received is passed on to.
+    """Where received requests are forwarded.
 
     Attributes:
         endpoint: base URL; None passes nothing on.
@@ -189,7 +189,7 @@ class JournalSync(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalSettings:
-    """Where what was taken in and decided survives the process; the sidecar's alone.
+    """Where what was received and decided survives the process; the sidecar's alone.
 
     Attributes:
         path: of its file; None for no journal. Relative paths are relative to the settings file that named it.
@@ -207,7 +207,7 @@ class Status:
 
     Attributes:
         enabled: False serves no page and remembers nothing.
-        traces: judged traces that are remembered, the newest; half of the room is for those that did not pass alone.
+        traces: evaluated traces that are remembered, the newest; half of the room is for those that did not pass alone.
         limit_bytes: what they may take.
         path: of a file in which they survive the process; None for none.
         max_age_ns: how long they are remembered.
@@ -289,4 +289,3 @@ DEFAULTS: Mapping[Deployment, Settings] = {
         intake=Intake(queue_bytes=16 * MIB),
     ),
 }
-"""Source: DESIGN, sections 3 and 6."""

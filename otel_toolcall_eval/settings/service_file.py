@@ -259,7 +259,7 @@ def _shared_ports(listen: Listen) -> Iterator[Problem]:
 
 
 def check_forward(forward: Forward, listen: Listen) -> None:
-    """Raise SettingsError with all that is wrong with where requests are to be passed on to."""
+    """Raise SettingsError with all that is wrong with where requests are to be forwarded."""
     if forward.endpoint is None:
         return
     protocol = protocol_of("forward.endpoint", forward.endpoint, forward.protocol)

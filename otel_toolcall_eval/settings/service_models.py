@@ -150,7 +150,7 @@ AS_CONDITION = AfterValidator(lambda model: model and RootCondition(name=model.n
 
 
 class CompletionModel(ConfigModel):
-    """When a trace is judged."""
+    """When a trace is evaluated."""
 
     decision_wait_after_root_received: Duration | None = Field(default=None, description="Quiet period after the root span.")
     decision_wait_after_root_max: Duration | None = Field(default=None, description="Longest wait after the root span.")
@@ -169,7 +169,7 @@ class CompletionModel(ConfigModel):
 class LimitsModel(ConfigModel):
     """Bounds on memory."""
 
-    num_traces: Positive | None = Field(default=None, description="Open traces; beyond it the oldest is judged at once.")
+    num_traces: Positive | None = Field(default=None, description="Open traces; beyond it the oldest is evaluated at once.")
     limit_mib: Mebibytes | None = Field(default=None, description="MiB of all open traces; beyond it likewise.")
     maximum_trace_size_bytes: Size | None = Field(default=None, description="Size of one trace; beyond it spans are counted and not kept.")
     span_limit: Positive | None = Field(default=None, description="Spans kept of one trace.")
@@ -180,7 +180,7 @@ class LimitsModel(ConfigModel):
 
 
 class JournalModel(ConfigModel):
-    """A file in which what was taken in and decided survives the process."""
+    """A file in which what was received and decided survives the process."""
 
     path: LocalPath | None = Field(default=None, description="The file, relative to this one; without it there is no journal.")
     sync: JournalSync | None = Field(
@@ -221,16 +221,16 @@ class ForwardTlsModel(ConfigModel):
 
 
 class ForwardModel(ConfigModel):
-    """Where what is received is passed on to."""
+    """Where received requests are forwarded."""
 
-    endpoint: Name | None = Field(default=None, description="URL of the downstream; without it nothing is passed on.")
+    endpoint: Name | None = Field(default=None, description="URL of the downstream; without it nothing is forwarded.")
     protocol: OtlpProtocol | None = Field(default=None, description="How to speak to it; without it http/protobuf on port 4318, else grpc.")
     headers: Headers | None = Field(default=None, description="Headers that are sent along.")
     token_file: LocalPath | None = Field(default=None, description="File of bearer tokens, one a line; the first is sent.")
     compression: Compression | None = Field(default=None, description="none or gzip.")
     tls: ForwardTlsModel | None = Field(default=None, description="How the connection is encrypted.")
     timeout: Duration | None = Field(default=None, description="For one try.")
-    queue_bytes: Size | None = Field(default=None, description="What may wait to be passed on; beyond it requests are refused.")
+    queue_bytes: Size | None = Field(default=None, description="What may wait to be forwarded; beyond it requests are rejected.")
     max_elapsed: Duration | None = Field(default=None, description="How long one request is tried before it is dropped.")
 
 
@@ -249,7 +249,7 @@ class EmitModel(ConfigModel):
 
     metrics: Flag | None = Field(default=None, description="As metrics.")
     events: Flag | None = Field(default=None, description="As gen_ai.evaluation.result log events.")
-    spans: Flag | None = Field(default=None, description="As events on a span in the judged trace.")
+    spans: Flag | None = Field(default=None, description="As events on a span in the evaluated trace.")
 
 
 class RedactModel(ConfigModel):
@@ -284,11 +284,11 @@ class ServiceModel(ConfigModel):
     )
     dialects: Annotated[list[LocalPath] | None, AS_PATHS] = Field(default=None, description="Dialect files, relative to this file.")
     listen: ListenModel | None = Field(default=None, description="Where the receivers listen.")
-    completion: CompletionModel | None = Field(default=None, description="When a trace is judged.")
+    completion: CompletionModel | None = Field(default=None, description="When a trace is evaluated.")
     limits: LimitsModel | None = Field(default=None, description="Bounds on memory.")
     journal: JournalModel | None = Field(default=None, description="What survives the process.")
     export: ExportModel | None = Field(default=None, description="How our telemetry leaves, beside /metrics.")
-    forward: ForwardModel | None = Field(default=None, description="Where what is received is passed on to.")
+    forward: ForwardModel | None = Field(default=None, description="Where received requests are forwarded.")
     status: StatusModel | None = Field(default=None, description="The status page.")
     emit: EmitModel | None = Field(default=None, description="In which forms scores are emitted.")
     explain: ExplainModel | None = Field(default=None, description="What explanations tell.")

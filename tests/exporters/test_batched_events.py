@@ -300,7 +300,7 @@ def test_what_is_remembered_of_verdicts_that_are_met_is_bounded(monkeypatch: pyt
 
 
 def _remembered() -> int:
-    return sum(type(one).__name__ == "_Told" for one in gc.get_objects())
+    return sum(type(one).__name__ == "_EncodedVerdict" for one in gc.get_objects())
 
 
 def test_report_that_is_larger_than_a_request_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:

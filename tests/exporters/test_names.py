@@ -9,8 +9,8 @@ from otel_toolcall_eval.exporters.names import Attribute, Instrument, Instrument
 _TRACE_ATTRIBUTES = {"toolcall_eval.trigger", "toolcall_eval.completeness"}
 _TRANSPORT = {"toolcall_eval.transport"}
 
-# DESIGN, section 5, line by line, with short names written out.
-DESIGN = [
+# The promised names, one by one.
+PROMISED = [
     pytest.param(
         "gen_ai.evaluation.score",
         "histogram",
@@ -95,7 +95,6 @@ DESIGN = [
     pytest.param("toolcall_eval.completion.delay", "histogram", "s", set(), id="completion.delay"),
     pytest.param("toolcall_eval.late_span.age", "histogram", "s", set(), id="late_span.age"),
     pytest.param("toolcall_eval.evaluation.duration", "histogram", "s", set(), id="evaluation.duration"),
-    # STYLE, section 5: a report that could not be emitted is counted.
     pytest.param("toolcall_eval.internal_errors", "observable counter", "{error}", set(), id="internal_errors"),
     # Issue 5, item 7: the journal, whose failures, losses and size an operator has to see.
     pytest.param("toolcall_eval.journal.failures", "observable counter", "{failure}", set(), id="journal.failures"),
@@ -141,7 +140,7 @@ ALL_INSTRUMENTS = (*names.RECORDED, *OBSERVED)
 ALL_ATTRIBUTES = [value for value in vars(names).values() if isinstance(value, Attribute)]
 
 
-@pytest.mark.parametrize(("name", "kind", "unit", "attributes"), DESIGN)
+@pytest.mark.parametrize(("name", "kind", "unit", "attributes"), PROMISED)
 def test_instrument_is_the_one_that_the_design_promises(name: str, kind: str, unit: str, attributes: set[str]) -> None:
     (instrument,) = [instrument for instrument in ALL_INSTRUMENTS if instrument.name == name]
     assert (instrument.kind.value, instrument.unit) == (kind, unit)
@@ -149,7 +148,7 @@ def test_instrument_is_the_one_that_the_design_promises(name: str, kind: str, un
 
 
 def test_there_are_no_instruments_beside_the_design() -> None:
-    assert sorted(instrument.name for instrument in ALL_INSTRUMENTS) == sorted(str(row.values[0]) for row in DESIGN)
+    assert sorted(instrument.name for instrument in ALL_INSTRUMENTS) == sorted(str(row.values[0]) for row in PROMISED)
 
 
 def test_scores_fall_into_tenths_and_perfect_ones_are_apart() -> None:

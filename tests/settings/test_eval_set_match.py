@@ -1,4 +1,4 @@
-"""Which traces an item judges. Source: DESIGN, section 4."""
+"""Which traces an item evaluates."""
 
 from __future__ import annotations
 

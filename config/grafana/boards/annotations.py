@@ -1,4 +1,4 @@
-"""Marks in time: what changed when, so that a score that falls is seen beside what may have made it fall."""
+"""Marks in time: what changed when, so that a drop in scores is seen beside what may have caused it."""
 
 from __future__ import annotations
 

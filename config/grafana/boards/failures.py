@@ -76,7 +76,7 @@ def _summary() -> list[Panel]:
         ),
         number(
             "Faults of ours",
-            "Traces that could not be judged and reports that could not be sent, because of a fault in the sidecar. If there are any, "
+            "Traces that could not be evaluated and reports that could not be sent, because of a fault in the sidecar. If there are any, "
             "its log has them: please report them.",
             unit="short",
             expr=f"{total(metrics.metric(names.INTERNAL_ERRORS))} or vector(0)",
@@ -180,14 +180,14 @@ def _undecided() -> list[Panel]:
         matrix(
             "Revisions",
             "Verdicts given again because a span came late: a row for each first label, a column for each later one. If many passes "
-            "become fails, the first verdict falls too early: raise completion.decision_wait_after_root_received.",
+            "become fails, the first verdict comes too early: raise completion.decision_wait_after_root_received.",
             expr=total(_REVISIONS, RANGE, "toolcall_eval_label_from", "toolcall_eval_label_to"),
             rows="toolcall_eval_label_from",
             across="toolcall_eval_label_to",
         ),
         bars(
             "Traces without criteria, by service",
-            "Services whose traces nothing is bound to. If one should be judged, give criteria a match rule for it, or set "
+            "Services whose traces nothing is bound to. If one should be evaluated, give criteria a match rule for it, or set "
             "toolcall_eval.criteria in its resource.",
             unit="short",
             query=Query(expr=f"topk(10, {total(_UNBOUND, RANGE, metrics.SERVICE)} > 0)", legend=f"{{{{{metrics.SERVICE}}}}}"),
@@ -211,7 +211,7 @@ FAILURES: Final = Board(
             panels=[
                 tempo_search(
                     "Failing verdicts in Tempo",
-                    "Spans that carry a failing verdict, and its least score: evaluate_tool_calls, or the judged root itself. If it is "
+                    "Spans that carry a failing verdict, and its lowest score: evaluate_tool_calls, or the evaluated root itself. If it is "
                     "empty though verdicts fail, the sidecar's traces do not reach Tempo: set export.otlp.endpoint.",
                 )
             ],

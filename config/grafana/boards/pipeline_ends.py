@@ -28,19 +28,19 @@ def room() -> list[Panel]:
         graph(
             "Memory",
             "Memory of the process, and what open traces and the queue take of it. If open traces near limits.limit_mib, the oldest are "
-            "judged early; if the queue grows, judging is behind: give the sidecar more CPU.",
+            "evaluated early; if the queue grows, evaluation is behind: give the sidecar more CPU.",
             unit="bytes",
             queries=[Query(expr=f"sum by (instance) ({taken})", legend=f"{{{{instance}}}} {word}") for taken, word in memory],
         ),
         graph(
-            "Queue to be passed on",
+            "Forwarding queue",
             "What waits for the downstream, where forward.endpoint is set. If it grows, the downstream is down or slow; at "
             "forward.queue_bytes senders are asked to wait.",
             unit="bytes",
             queries=[Query(expr=f"sum by (instance) ({sidecars(metric(names.FORWARD_QUEUE))})", legend="{{instance}}")],
         ),
         graph(
-            "Passed on",
+            "Forwarded",
             "Requests in the minutes before each point, by what became of them. If any are refused, expired or lost, the downstream "
             "lacks them: its log says why.",
             unit="short",
@@ -60,7 +60,7 @@ def room() -> list[Panel]:
 def out() -> list[Panel]:
     """Return what left, what did not, and what went wrong within."""
     faults = (
-        (names.INTERNAL_ERRORS, "not judged or not emitted"),
+        (names.INTERNAL_ERRORS, "not evaluated or not emitted"),
         (names.JOURNAL_FAILURES, "journal not written"),
         (names.JOURNAL_DAMAGED, "journal rows lost"),
         (names.JOURNAL_DISCARDED, "journal files moved aside"),
@@ -91,7 +91,7 @@ def out() -> list[Panel]:
         ),
         graph(
             "Faults",
-            "Traces that could not be judged or emitted, and failures of the journal. If there are any, the sidecar's log has the cause; "
+            "Traces that were not evaluated or emitted, and failures of the journal. If there are any, the sidecar's log has the cause; "
             "a full disk ends by itself when there is room.",
             unit="short",
             queries=[Query(expr=total(sidecars(metric(one)), STEP), legend=word) for one, word in faults],

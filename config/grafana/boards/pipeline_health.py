@@ -1,4 +1,4 @@
-"""*Pipeline health*: whether the scores can be trusted, because all that was sent came in, was judged in time, and went out again."""
+"""*Pipeline health*: whether the scores can be trusted, because all that was sent came in, was evaluated in time, and went out again."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _summary() -> list[Panel]:
         ),
         number(
             "Partial traces",
-            "Share of decided traces from which something was missing. If it grows, roots or children come late or not at all: see "
+            "Share of completed traces from which something was missing. If it grows, roots or children come late or not at all: see "
             "completion triggers and late spans.",
             unit="percentunit",
             expr=share(
@@ -169,18 +169,18 @@ def _intake() -> list[Panel]:
     ]
 
 
-def _judging() -> list[Panel]:
+def _evaluation() -> list[Panel]:
     return [
         graph(
             "Open traces",
-            "Traces that are grouped and not yet decided. If it climbs without end, roots do not come: otel-toolcall-eval traces shows "
+            "Traces that are buffered and not yet completed. If it climbs without end, roots do not come: otel-toolcall-eval traces shows "
             "what each waits for.",
             unit="short",
             queries=[Query(expr=f"sum by (instance) ({sidecars(metric(names.TRACES_ACTIVE))})", legend="{{instance}}")],
         ),
         graph(
             "Completion triggers",
-            "Traces decided in the minutes before each point, by what made them due. If idle_timeout or trace_timeout prevail, roots are "
+            "Traces completed in the minutes before each point, by what made them due. If idle_timeout or trace_timeout prevail, roots are "
             "lost or sampled away; if eviction or memory appear, raise limits.limit_mib or limits.num_traces.",
             unit="short",
             queries=[
@@ -190,17 +190,17 @@ def _judging() -> list[Panel]:
         ),
         graph(
             "Lag: from root to verdict",
-            "Time from a root's arrival to the decision: half of the traces, and all but one in twenty. If it is far above "
+            "Time from a root's arrival to the completion of its trace (p50 and p95). If it is far above "
             "completion.decision_wait_after_root_received, spans trickle in or the sidecar is behind.",
             unit="s",
             queries=[
-                Query(expr=quantile(0.5, metric(names.COMPLETION_DELAY), matchers=OF_INSTANCE), legend="half"),
-                Query(expr=quantile(0.95, metric(names.COMPLETION_DELAY), matchers=OF_INSTANCE), legend="nineteen of twenty"),
+                Query(expr=quantile(0.5, metric(names.COMPLETION_DELAY), matchers=OF_INSTANCE), legend="p50"),
+                Query(expr=quantile(0.95, metric(names.COMPLETION_DELAY), matchers=OF_INSTANCE), legend="p95"),
             ],
         ),
         graph(
             "Late spans",
-            "Spans in the minutes before each point that came after their trace was decided. If there are many, verdicts fall too early: "
+            "Spans in the minutes before each point that came after their trace was completed. If there are many, evaluation is too early: "
             "raise completion.decision_wait_after_root_received to the age beside this.",
             unit="short",
             queries=[Query(expr=total(sidecars(metric(names.SPANS_LATE)), STEP, metrics.TRANSPORT), legend=f"{{{{{metrics.TRANSPORT}}}}}")],
@@ -208,22 +208,22 @@ def _judging() -> list[Panel]:
         ),
         graph(
             "Age of late spans",
-            "How long after the decision late spans came: half of them, and all but one in twenty. If they come within a minute, a "
+            "How long after their trace's completion late spans came (p50 and p95). If they come within a minute, a "
             "longer wait after the root would catch them; if much later, a sender is stuck in its retries.",
             unit="s",
             queries=[
-                Query(expr=quantile(0.5, metric(names.LATE_SPAN_AGE), matchers=OF_INSTANCE), legend="half"),
-                Query(expr=quantile(0.95, metric(names.LATE_SPAN_AGE), matchers=OF_INSTANCE), legend="nineteen of twenty"),
+                Query(expr=quantile(0.5, metric(names.LATE_SPAN_AGE), matchers=OF_INSTANCE), legend="p50"),
+                Query(expr=quantile(0.95, metric(names.LATE_SPAN_AGE), matchers=OF_INSTANCE), legend="p95"),
             ],
         ),
         graph(
-            "Time to judge a trace",
-            "Time to read the calls of one trace and to judge them. If it climbs, traces got longer or criteria compare large values; a "
+            "Time to evaluate a trace",
+            "Time to read the calls of one trace and to evaluate them. If it climbs, traces got longer or criteria compare large values; a "
             "millisecond is normal.",
             unit="s",
             queries=[
-                Query(expr=quantile(0.5, metric(names.EVALUATION_DURATION), matchers=OF_INSTANCE), legend="half"),
-                Query(expr=quantile(0.99, metric(names.EVALUATION_DURATION), matchers=OF_INSTANCE), legend="ninety-nine of a hundred"),
+                Query(expr=quantile(0.5, metric(names.EVALUATION_DURATION), matchers=OF_INSTANCE), legend="p50"),
+                Query(expr=quantile(0.99, metric(names.EVALUATION_DURATION), matchers=OF_INSTANCE), legend="p99"),
             ],
         ),
     ]
@@ -232,12 +232,12 @@ def _judging() -> list[Panel]:
 PIPELINE_HEALTH: Final = Board(
     name="pipeline-health",
     title="Tool calls / Pipeline health",
-    description="Whether the scores can be trusted: what came in, what was judged in time, what went out.",
+    description="Whether the scores can be trusted: what came in, what was evaluated in time, what went out.",
     variables=[*data_sources(traces=False), *instances()],
     rows=[
         Row(title="This period", panels=_summary()),
         Row(title="What comes in", panels=_intake()),
-        Row(title="Judging", panels=_judging()),
+        Row(title="Evaluation", panels=_evaluation()),
         Row(title="Room", panels=room()),
         Row(title="What goes out", panels=out()),
     ],

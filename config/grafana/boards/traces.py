@@ -82,7 +82,7 @@ def exemplars(title: str, description: str, *, panel: int, width: int = 12, wors
 
 
 def tempo_search(title: str, description: str) -> table.Panel:
-    """Return a table of spans in Tempo that carry failing verdicts: our own, or judged roots."""
+    """Return a table of spans in Tempo that carry failing verdicts: our own, or evaluated roots."""
     failed, least = f"span.{names.VERDICTS_FAIL.name}", f"span.{names.MIN_SCORE.name}"
     query = (
         tempo.TempoQuery()

@@ -47,21 +47,21 @@ def scores() -> Variables:
     evaluations = metrics.metric(names.EVALUATIONS)
     count = f"{metrics.SCORE}_count"
     return [
-        _labels("service", "Service", select(evaluations), metrics.SERVICE, "service.name of the judged traces."),
+        _labels("service", "Service", select(evaluations), metrics.SERVICE, "service.name of the evaluated traces."),
         _labels(
             "agent",
             "Agent",
             select(count, OF_SERVICE),
             metrics.AGENT,
-            "The top-most agent of the judged traces. Verdicts without a score have none.",
+            "The top-most agent of the evaluated traces. Verdicts without a score have none.",
         ),
-        _labels("criteria", "Criteria", select(evaluations, OF_SERVICE), metrics.CRITERIA, "Criteria that the traces were judged by."),
+        _labels("criteria", "Criteria", select(evaluations, OF_SERVICE), metrics.CRITERIA, "Criteria that the traces were evaluated by."),
         _labels(
             "evaluator",
             "Evaluator",
             select(evaluations, OF_SERVICE, OF_CRITERIA),
             metrics.EVALUATOR,
-            "What was judged: counts, order, arguments, outputs.",
+            "What was evaluated: counts, order, arguments, outputs.",
         ),
     ]
 
@@ -71,7 +71,11 @@ def instances() -> Variables:
     active = metrics.metric(names.TRACES_ACTIVE)
     return [
         _labels(
-            "instance", "Sidecar", select(active), "instance", "Sidecars, or agents that judge their own traces, as Prometheus names them."
+            "instance",
+            "Sidecar",
+            select(active),
+            "instance",
+            "Sidecars, or agents that evaluate their own traces, as Prometheus names them.",
         )
     ]
 

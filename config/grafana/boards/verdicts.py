@@ -53,7 +53,7 @@ def _perfect(window: str, *by: str) -> str:
 
 def _summary() -> list[Panel]:
     before = (
-        "If it falls, look at the marks of changed criteria and services, then at the tables below for the agent or criteria that fell."
+        "If it drops, look at the marks of changed criteria and services, then at the tables below for the agent or criteria that dropped."
     )
     return [
         number(
@@ -127,8 +127,8 @@ def _course() -> list[Panel]:
         ),
         graph(
             "Scores that most traces reach",
-            "Lower end, median and mean of the scores, with traces as dots. If the lower end falls alone, a few traces fail badly: open "
-            "a dot there. If all fall, everything got worse: look for a changed service or changed criteria.",
+            "Lower end, median and mean of the scores, with traces as dots. If the lower end drops alone, a few traces fail badly: open "
+            "a dot there. If all drop, everything got worse: look for a changed service or changed criteria.",
             unit="short",
             queries=[
                 Query(expr=quantile(0.1, metrics.SCORE, matchers=CHOSEN), legend="nine of ten reach", exemplars=True),
@@ -144,7 +144,7 @@ def _distribution() -> list[Panel]:
     return [
         buckets(
             "Distribution of scores",
-            "How many verdicts fell between a row's bound and the one below, over time; the topmost row with any are the perfect ones, "
+            "How many verdicts were between a row's bound and the one below, over time; the topmost row with any are the perfect ones, "
             "dots are traces. If a band grows at the bottom, open one of its dots: it leads to a trace that scored so.",
             expr=total(select(f"{metrics.SCORE}_bucket", CHOSEN), STEP, "le"),
             width=14,
@@ -179,7 +179,7 @@ def _by(label: str, heading: str, cure: str) -> list[Panel]:
         ),
         graph(
             f"Mean score by {word}",
-            f"Mean of the scores, from 0 to 1, over time, with traces as dots. If one line falls, {cure}",
+            f"Mean of the scores, from 0 to 1, over time, with traces as dots. If one line drops, {cure}",
             unit="short",
             queries=[Query(expr=_mean(STEP, label), legend=legend), _TRACES],
             width=8,
@@ -187,7 +187,7 @@ def _by(label: str, heading: str, cure: str) -> list[Panel]:
         ),
         graph(
             f"Perfect scores by {word}",
-            f"Share of scores that are exactly 1, over time. If one line falls, {cure}",
+            f"Share of scores that are exactly 1, over time. If one line drops, {cure}",
             unit="percentunit",
             queries=[Query(expr=_perfect(STEP, label), legend=legend)],
             width=8,

@@ -1,4 +1,4 @@
-"""Turns a verdict into the attributes of its event, wherever the event goes: a log record, a span of ours, or the judged root itself.
+"""Turns a verdict into the attributes of its event, wherever the event goes: a log record, a span of ours, or the evaluated root itself.
 
 Nothing that a user recorded goes into them unless ``ExplainValues`` asks for it, no secret does at all, and every text is bounded.
 """
@@ -121,7 +121,7 @@ def event_attributes(report: TraceReport, verdict: Verdict, *, explain: Explanat
     """Return the attributes of a verdict's ``gen_ai.evaluation.result`` event.
 
     The score is left out where none may be given: the verdict is inconclusive, or the evaluator failed.
-    Source: semantic-conventions-genai, event ``gen_ai.evaluation.result``; DESIGN, section 5.
+    Source: semantic-conventions-genai, event ``gen_ai.evaluation.result``.
     """
     attributes: dict[str, AttributeValue] = {
         names.EVALUATION_NAME.name: clean_name(verdict.evaluator),
@@ -146,7 +146,7 @@ def event_attributes(report: TraceReport, verdict: Verdict, *, explain: Explanat
 
 
 def time_of(report: TraceReport) -> int:
-    """Return when the judged span ended, which is when its events happen."""
+    """Return when the evaluated span ended, which is when its events happen."""
     ended = 0 if report.evaluated_span is None else report.evaluated_span.end_unix_ns
     return ended if 0 <= ended <= _LATEST_UNIX_NS else min(max(ended, 0), _LATEST_UNIX_NS)
 
@@ -186,7 +186,7 @@ def shown_on_span(verdicts: Sequence[Verdict], *, room: int | None = None) -> tu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictTally:
-    """How the verdicts of a report fell.
+    """How many verdicts of a report have each label.
 
     Attributes:
         min_score: of those that have one; None if none has.
@@ -216,7 +216,7 @@ def tally(verdicts: Sequence[Verdict]) -> VerdictTally:
 
 
 def span_attributes(report: TraceReport) -> EventAttributes:
-    """Return what the verdicts of a report have in common, and how they fell, for the span that carries their events.
+    """Return what the verdicts of a report have in common, and their labels, for the span that carries their events.
 
     ``span_key`` names what they are made of.
     """

@@ -1,6 +1,6 @@
 """The sidecar's events: the same log records and spans as in ``events``, written as OTLP bytes in batches.
 
-The SDK takes 60 us for each verdict as a log record and 45 us as a span event, many times what judging it takes. Of a verdict's
+The SDK takes 60 us for each verdict as a log record and 45 us as a span event, many times what evaluating it takes. Of a verdict's
 attributes only its ID, score and explanation are its own; the bytes of the others are made once for each criterion and answer. Where all
 expectations are met, as most are, score and explanation are those of the verdict before, and the ID alone is its own.
 """
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.score import ExpectationOutcome, TraceReport, Verdict
     from otel_toolcall_eval.model.trace import Span
 
-_REMEMBERED: Final = 5_000  # templates, some 300 bytes each; what is told of verdicts that are met, some 1,200, or 8,000 at most
+_REMEMBERED: Final = 5_000  # templates, some 300 bytes each; encoded verdicts that are met, some 1,200, or 8,000 at most
 _SPAN_ID_DIGITS: Final = 16
 
 _ID_OF_LOG: Final = AttributeKey(names.EVALUATION_ID.name, tag=LOG_ATTRIBUTE)
@@ -112,8 +112,8 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """What is told of a verdict but for its ID: title and attributes, as fields of a log record and of a span event.
+class _EncodedVerdict:
+    """A verdict but for its ID: title and attributes, as fields of a log record and of a span event.
 
     Attributes:
         met: its outcomes, if all expectations are met; else None.
@@ -155,7 +155,7 @@ class BatchedEvents:
         self._delay_seconds = delay_seconds
         # What a met verdict says of values differs from trace to trace, what it says without them does not; see ``Justification``.
         self._says_values = explain.values is not ExplainValues.OFF
-        self._told_of_met: dict[tuple[object, ...], _Told] = {}
+        self._encoded_if_met: dict[tuple[object, ...], _EncodedVerdict] = {}
         self._templates: dict[tuple[object, ...], _Template] = {}
         self._span_templates: dict[tuple[object, ...], bytes] = {}
         self._scores: dict[float, bytes] = {}
@@ -172,18 +172,18 @@ class BatchedEvents:
         if report.unbound or not self._batches:
             return
         now_unix_ns = self._clock()
-        judged = report.evaluated_span
-        if judged is not None and not any(judged.span_id):
-            judged = None
-        # Without a judged span, as in executions that were put together by hand, our span would be a new trace of its own.
-        trace_id, span_id = (b"", b"") if judged is None else (judged.trace_id, judged.span_id)
-        told = [self._told(report, verdict) for verdict in report.verdicts]
+        evaluated = report.evaluated_span
+        if evaluated is not None and not any(evaluated.span_id):
+            evaluated = None
+        # Without a evaluated span, as in executions that were put together by hand, our span would be a new trace of its own.
+        trace_id, span_id = (b"", b"") if evaluated is None else (evaluated.trace_id, evaluated.span_id)
+        encoded = [self._encoded(report, verdict) for verdict in report.verdicts]
         ids = [utf8(verdict.evaluation_id) for verdict in report.verdicts]
         if self._logs is not None:
             moment = log_moment(time_unix_ns=now_unix_ns, trace_id=trace_id, span_id=span_id) + _conversation(LOG_ATTRIBUTE, report)
-            _add_records(self._logs, moment, told, ids)
-        if self._spans is not None and judged is not None:
-            self._spans.add(self._span(report, judged, told, ids, now_unix_ns), 1)
+            _add_records(self._logs, moment, encoded, ids)
+        if self._spans is not None and evaluated is not None:
+            self._spans.add(self._span(report, evaluated, encoded, ids, now_unix_ns), 1)
 
     def flush(self, timeout_seconds: float) -> bool:
         """Send what was emitted; False if that took longer, or failed."""
@@ -205,22 +205,22 @@ class BatchedEvents:
             for batch in self._batches:
                 batch.send()
 
-    def _told(self, report: TraceReport, verdict: Verdict) -> _Told:
-        """Return what is told of a verdict; of one that is met, the same as of the one before."""
+    def _encoded(self, report: TraceReport, verdict: Verdict) -> _EncodedVerdict:
+        """Return a verdict encoded; one that is met shares the encoding of the one before."""
         met = verdict.outcomes_if_met
         if met is None or self._says_values:
-            return self._written(report, verdict, met)
+            return self._encode(report, verdict, met)
         key = verdict.criteria, verdict.evaluator, report.trigger, report.revision
-        known = self._told_of_met.get(key)
+        known = self._encoded_if_met.get(key)
         if known is not None and known.met is met:  # other outcomes are those of criteria that were loaded anew
             return known
-        if len(self._told_of_met) >= _REMEMBERED:
-            self._told_of_met.clear()
-        told = self._told_of_met[key] = self._written(report, verdict, met)
-        return told
+        if len(self._encoded_if_met) >= _REMEMBERED:
+            self._encoded_if_met.clear()
+        encoded = self._encoded_if_met[key] = self._encode(report, verdict, met)
+        return encoded
 
-    def _written(self, report: TraceReport, verdict: Verdict, met: Sequence[ExpectationOutcome] | None) -> _Told:
-        """Encode what is told of a verdict."""
+    def _encode(self, report: TraceReport, verdict: Verdict, met: Sequence[ExpectationOutcome] | None) -> _EncodedVerdict:
+        """Encode a verdict but for its ID."""
         failure = None if verdict.failure is None else verdict.failure.error_type
         about = verdict.evaluator, verdict.criteria, verdict.label, verdict.completeness, verdict.doubts, failure
         key = *about, report.revision, report.trigger
@@ -235,7 +235,7 @@ class BatchedEvents:
             own.append(self._score(score))
         if text := explanation(verdict, explain=self._explain):
             own.append(_EXPLANATION.with_text(text))
-        return _Told(log=_joined(LOG_ATTRIBUTE, template[0], own), event=_joined(EVENT_ATTRIBUTE, template[1], own), met=met)
+        return _EncodedVerdict(log=_joined(LOG_ATTRIBUTE, template[0], own), event=_joined(EVENT_ATTRIBUTE, template[1], own), met=met)
 
     def _score(self, score: float) -> bytes:
         encoded = self._scores.get(score)
@@ -245,7 +245,9 @@ class BatchedEvents:
             encoded = self._scores[score] = _SCORE.with_value(float(score))
         return encoded
 
-    def _span(self, report: TraceReport, judged: Span, told: Sequence[_Told], ids: Sequence[bytes], now_unix_ns: int) -> bytes:
+    def _span(
+        self, report: TraceReport, evaluated: Span, encoded: Sequence[_EncodedVerdict], ids: Sequence[bytes], now_unix_ns: int
+    ) -> bytes:
         """Return a span of ours; its ID follows from that of its first verdict, so that a backend takes one that is sent twice for one."""
         time_unix_ns = time_of(report)
         time, conversation = event_moment(time_unix_ns), _conversation(EVENT_ATTRIBUTE, report)
@@ -254,25 +256,25 @@ class BatchedEvents:
         pieces: list[bytes] = []
         for position in shown:
             evaluation_id = ids[position]
-            SPAN_EVENT.put(pieces, moment, told[position].event, _ID_OF_EVENT.text_head(len(evaluation_id)), evaluation_id)
+            SPAN_EVENT.put(pieces, moment, encoded[position].event, _ID_OF_EVENT.text_head(len(evaluation_id)), evaluation_id)
         if omitted is not None:
             pieces.append(SPAN_EVENT.field(time + _SUMMARY_TITLE + attributes(EVENT_ATTRIBUTE, omitted)))
-        content = self._span_template(report, told) + _conversation(SPAN_ATTRIBUTE, report) + _VERDICT_TIME.with_value(now_unix_ns)
+        content = self._span_template(report, encoded) + _conversation(SPAN_ATTRIBUTE, report) + _VERDICT_TIME.with_value(now_unix_ns)
         return span(
-            trace_id=judged.trace_id,
+            trace_id=evaluated.trace_id,
             span_id=span_id_of(report),
-            parent_span_id=judged.span_id,
+            parent_span_id=evaluated.span_id,
             time_unix_ns=time_unix_ns,
             content=content,
             events=pieces,
         )
 
-    def _span_template(self, report: TraceReport, told: Sequence[_Told]) -> bytes:
-        """Return title and attributes that spans of reports which fell alike have in common."""
+    def _span_template(self, report: TraceReport, encoded: Sequence[_EncodedVerdict]) -> bytes:
+        """Return title and attributes that spans of reports with equal outcomes have in common."""
         key: tuple[object, ...]
-        if all(one.met is not None for one in told):  # then their number says how they fell
+        if all(one.met is not None for one in encoded):  # then their number says it all
             agent = None if report.agent is None else clean_name(report.agent)
-            key = len(told), agent, report.revision, report.trigger, report.completeness, report.doubts
+            key = len(encoded), agent, report.revision, report.trigger, report.completeness, report.doubts
         else:
             key = span_key(report)
         template = self._span_templates.get(key)
@@ -309,11 +311,11 @@ def _conversation(tag: bytes, report: TraceReport) -> bytes:
     return b"" if report.conversation_id is None else tag + _CONVERSATION.with_text(clean_name(report.conversation_id))
 
 
-def _add_records(logs: Batch, moment: bytes, told: Sequence[_Told], ids: Sequence[bytes]) -> None:
+def _add_records(logs: Batch, moment: bytes, encoded: Sequence[_EncodedVerdict], ids: Sequence[bytes]) -> None:
     """Add log records of one moment to a batch, together unless they are large."""
     pieces: list[bytes] = []
     size = waiting = 0
-    for one, evaluation_id in zip(told, ids, strict=True):
+    for one, evaluation_id in zip(encoded, ids, strict=True):
         size += LOG_RECORD.put(pieces, moment, one.log, _ID_OF_LOG.text_head(len(evaluation_id)), evaluation_id)
         waiting += 1
         if size >= TAKEN_BYTES:
@@ -325,7 +327,7 @@ def _add_records(logs: Batch, moment: bytes, told: Sequence[_Told], ids: Sequenc
 
 
 def span_id_of(report: TraceReport) -> bytes:
-    """Return the ID of our span in the judged trace: the first 8 of the 16 bytes of its first verdict's ID.
+    """Return the ID of our span in the evaluated trace: the first 8 of the 16 bytes of its first verdict's ID.
 
     So it is the same whenever the same report is emitted, and another for each trace, unit of one, and revision, as a hash is.
     """

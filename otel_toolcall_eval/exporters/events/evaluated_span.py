@@ -1,4 +1,4 @@
-"""The judged span as OpenTelemetry context, so that what we emit points at it although it ended long ago."""
+"""The evaluated span as OpenTelemetry context, so that what we emit points at it although it ended long ago."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _W3C_FLAGS: Final = 0xFF  # the upper bits of OTLP's span flags are OTLP's own
 
 
 def evaluated_span_context(report: TraceReport, *, is_remote: bool) -> SpanContext:
-    """Return the span context of the judged span; an invalid one if the report has none, or its IDs are none.
+    """Return the span context of the evaluated span; an invalid one if the report has none, or its IDs are none.
 
-    It is always sampled: only sampled spans are exported, so only they come to be judged, although old SDKs leave the flag out.
+    It is always sampled: only sampled spans are exported, so only they come to be evaluated, although old SDKs leave the flag out.
     """
     return maker_of_context(report, is_remote=is_remote)()
 
 
 def maker_of_context(report: TraceReport, *, is_remote: bool) -> Callable[[], SpanContext]:
-    """Return what makes the span context of the judged span: few are asked for, and neither report nor span is kept for it."""
+    """Return what makes the span context of the evaluated span: few are asked for, and neither report nor span is kept for it."""
     span = report.evaluated_span
     if span is None:
         return partial(_context, b"", b"", 0, is_remote)

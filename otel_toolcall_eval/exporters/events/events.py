@@ -1,6 +1,6 @@
-"""Scores as events: a log record for each verdict, and a span of ours in the judged trace that carries them as span events.
+"""Scores as events: a log record for each verdict, and a span of ours in the evaluated trace that carries them as span events.
 
-An ended span takes no events, so the span events go on a child of it. That child starts and ends when the judged span ended, so
+An ended span takes no events, so the span events go on a child of it. That child starts and ends when the evaluated span ended, so
 that it never makes a trace longer; when the verdict was given stands in an attribute.
 """
 
@@ -42,10 +42,10 @@ class RootAnnotator(Protocol):
     """Keeps root spans back until their verdicts."""
 
     def settle(self, report: TraceReport, *, attributes: Attributes, events: tuple[SpanEvent, ...]) -> bool:
-        """Let the roots of the report's trace go; True if attributes and events, as far as there is room, go out on the judged span itself.
+        """Release the roots of the report's trace; True if attributes and events go out on the evaluated span, as far as there is room.
 
         Called for every report, after its log events; without events for one without verdicts. It decides and takes the roots in one
-        step: between a yes and the taking, a flush could let them go without their verdicts.
+        step: between the two a flush could release them without their verdicts.
         """
         ...
 
@@ -96,16 +96,16 @@ class EventsEmitter:
             return
         now_unix_ns = self._clock()
         attributes = [event_attributes(report, verdict, explain=self._explain) for verdict in report.verdicts]
-        judged = evaluated_span_context(report, is_remote=self._is_remote)
-        context = context_of(judged)
+        evaluated = evaluated_span_context(report, is_remote=self._is_remote)
+        context = context_of(evaluated)
         with suppressed_instrumentation():
             try:
                 if self._logger is not None:
                     _emit_logs(self._logger, attributes, context, now_unix_ns)
             finally:  # the trace has its verdicts also where the application's log processor raised
-                # Without a judged span, as in executions that were put together by hand, our span would be a new trace of its own.
+                # Without a evaluated span, as in executions that were put together by hand, our span would be a new trace of its own.
                 is_on_root = self._roots is not None and _settle(self._roots, report, attributes, now_unix_ns)
-                if self._tracer is not None and judged.is_valid and not is_on_root:
+                if self._tracer is not None and evaluated.is_valid and not is_on_root:
                     _emit_span(self._tracer, report, attributes, context, now_unix_ns)
 
     def move_to(self, tracer_provider: TracerProvider) -> None:

@@ -35,7 +35,7 @@ def with_verdicts(span: ReadableSpan, verdicts: Sequence[Verdict], *, attributes
     """Return a copy of an ended span with what is said on it.
 
     Args:
-        span: the judged span.
+        span: the evaluated span.
         verdicts: of one report; not empty.
         attributes: the summary, see ``span_attributes``.
         events: of the verdicts, as ``span_events`` has them.

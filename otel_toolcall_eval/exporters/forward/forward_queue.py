@@ -1,6 +1,6 @@
-"""What waits to be passed on, bounded by bytes.
+"""Requests that wait to be forwarded, bounded by bytes.
 
-Room is reserved before anything is done with a request, so that one that can't be passed on is refused whole. Requests go in the order in
+Room is reserved before anything is done with a request, so that one that can't be forwarded is rejected whole. Requests go in the order in
 which they came, but for those that are tried again; order is not promised. Rejected: one queue for each sender, where one slow request
 would hold up others at random.
 

@@ -2,7 +2,7 @@
 
 Choice: aiohttp, which the receiver uses, too, on a loop and a thread of its own. Its time-out holds for all of a request, whereas those of
 requests and urllib3 hold for each read of the socket, so that a downstream that answers one byte at a time would keep a sender for ever.
-Redirects are not followed, and neither proxies nor ``.netrc`` are looked up for what is passed on: spans go where the settings say, and
+Redirects are not followed, and neither proxies nor ``.netrc`` are looked up for forwarded requests: spans go where the settings say, and
 nowhere else. For our own events the proxies of the environment hold, as everywhere in OpenTelemetry.
 """
 

@@ -1,7 +1,7 @@
 """The sidecar's own aggregation of metrics: cells that are added to under one lock.
 
 The SDK cleans and hashes an attribute set at every call, 11 us each; a verdict set of four evaluators makes some twenty calls, more than
-all the rest of judging it. Here the set is looked up once and a call costs 0.5 us. ``collection`` makes of it what exporters take.
+all the rest of evaluating it. Here the set is looked up once and a call costs 0.5 us. ``collection`` makes of it what exporters take.
 Left out, since the sidecar has no use for them: views, exponential histograms, gauges that are set.
 """
 

@@ -1,4 +1,4 @@
-"""Scores and counts as OpenTelemetry metrics, recorded wherever a ``MetricRecorder`` puts them. Source: DESIGN, section 5.
+"""Scores and counts as OpenTelemetry metrics, recorded wherever a ``MetricRecorder`` puts them.
 
 Attribute sets are closed: agents, criteria, services and tools beyond a bound become ``_OTHER``, so that neither a hostile span nor a
 mistake (a session ID in an agent's name) makes series without end. Totals stay right.
@@ -104,7 +104,7 @@ class MetricsEmitter:
         self._cell(names.LATE_SPAN_AGE).record(age_seconds)
 
     def passed_on(self, delay_seconds: float) -> None:
-        """Record how long a request waited to be passed on. Any thread."""
+        """Record how long a request waited to be forwarded. Any thread."""
         self._recorder.cell(FORWARD_DELAY, {}).record(delay_seconds)
 
     def flush(self, timeout_seconds: float) -> bool:
@@ -157,7 +157,7 @@ class MetricsEmitter:
         key = span.trace_id + span.span_id
         earlier = self._labels.pop(key, None) if report.revision else None
         labels = tuple([(verdict.criteria, verdict.evaluator, verdict.label) for verdict in report.verdicts])
-        # Traces that are judged alike share the tuples of one of them: most fall like the one before.
+        # Traces that are evaluated alike share the tuples of one of them: most fall like the one before.
         self._labels[key] = self._last_labels = self._last_labels if labels == self._last_labels else labels
         if len(self._labels) > _REMEMBERED_TRACES:
             self._labels.popitem(last=False)
@@ -185,7 +185,7 @@ class MetricsEmitter:
         return self._vocabulary(instrument, attribute).admit(value)
 
     def _vocabulary(self, instrument: Instrument, attribute: Attribute) -> BoundedNames:
-        # Where a whole mesh is sent to us, the many services that nothing judges must not crowd out the few that are judged.
+        # Where a whole mesh is sent to us, the many services that nothing evaluates must not crowd out the few that are evaluated.
         key = attribute.name, instrument is names.TRACES_UNBOUND
         vocabulary = self._vocabularies.get(key)
         if vocabulary is None:

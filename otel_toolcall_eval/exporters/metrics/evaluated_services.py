@@ -1,4 +1,4 @@
-"""Which services the judged traces are of, and in which version each was seen last."""
+"""Which services the evaluated traces are of, and in which version each was seen last."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VERSION_WORD = EVALUATED_SERVICE_VERSION.name.removeprefix(names.OUR_PREFIX)
 
 
 def service_of(report: TraceReport) -> str | None:
-    """Return the name of the service that the judged span is of; None if its resource tells none."""
+    """Return the name of the service that the evaluated span is of; None if its resource tells none."""
     return None if report.evaluated_span is None else _text(report.evaluated_span.resource.attributes.get("service.name"))
 
 
@@ -54,7 +54,7 @@ class EvaluatedServices:
         self._versions: set[tuple[str, str]] = set()
         self._latest: Mapping[str, str | None] = {}  # replaced, never changed, so that any thread reads one moment's
         self._noted: Resource | None = None  # the last one: spans of a request share theirs
-        self._named: Resource | None = None  # likewise, and its name, whether or not it is judged
+        self._named: Resource | None = None  # likewise, and its name, whether or not it is evaluated
         self._name: str | None = None
 
     def name_of(self, report: TraceReport) -> str | None:
@@ -67,7 +67,7 @@ class EvaluatedServices:
         return self._name
 
     def note(self, report: TraceReport) -> None:
-        """Note the service of a judged trace; one that tells no version leaves the one that is known."""
+        """Note the service of a evaluated trace; one that tells no version leaves the one that is known."""
         span = report.evaluated_span
         if span is None or span.resource is self._noted:
             return
@@ -84,7 +84,7 @@ class EvaluatedServices:
             self._latest = {**self._latest, name: latest}
 
     def counts(self) -> dict[CountKey, int]:
-        """Return ``toolcall_eval.service.info`` of each judged service, the version left out if it never told one."""
+        """Return ``toolcall_eval.service.info`` of each evaluated service, the version left out if it never told one."""
         return {
             (SERVICE_INFO.name, ((_NAME_WORD, name), *(((_VERSION_WORD, version),) if version else ()))): 1
             for name, version in self._latest.items()

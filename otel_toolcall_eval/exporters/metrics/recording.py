@@ -34,7 +34,7 @@ class RecordingContext:
     __slots__ = ("_context", "_make", "_span", "unix_ns")
 
     def __init__(self, make: Callable[[], SpanContext], unix_ns: int) -> None:
-        """Keep what makes the judged span's context (one that is not valid makes no exemplar), and the time of the verdict."""
+        """Keep what makes the evaluated span's context (one that is not valid makes no exemplar), and the time of the verdict."""
         self.unix_ns = unix_ns
         self._make = make
         self._span: SpanContext | None = None
@@ -42,7 +42,7 @@ class RecordingContext:
 
     @property
     def span(self) -> SpanContext:
-        """Return the judged span's context; made when it is asked for, since of most occasions a newer one takes the place before."""
+        """Return the evaluated span's context; made when it is asked for, since of most occasions a newer one takes the place before."""
         if self._span is None:
             self._span = self._make()
         return self._span
@@ -76,7 +76,7 @@ class MetricRecorder(Protocol):
 
 
 class SdkRecorder:
-    """Records with the instruments of any MeterProvider, whose views, bounds and exemplars hold. 11 us a call (DESIGN, section 7)."""
+    """Records with the instruments of any MeterProvider, whose views, bounds and exemplars hold. 11 us a call."""
 
     def __init__(self, meter_provider: MeterProvider) -> None:
         """Create the instruments; the provider stays the caller's."""
