@@ -139,6 +139,32 @@ def tls_of(downstream: Downstream) -> ReloadingValue[Tls]:
     return ReloadingValue(files, make)
 
 
+class Credentials:
+    """Token and TLS files of one downstream, for the clients of both protocols."""
+
+    def __init__(self, downstream: Downstream) -> None:
+        """Read the files; raises SettingsError if one can't be used."""
+        self._token = None if downstream.token_file is None else Token(downstream.token_file)
+        self._tls = tls_of(downstream) if downstream.is_tls else None
+        self.warnings: Sequence[Problem] = () if self._token is None else self._token.warnings
+
+    @property
+    def authorization(self) -> str | None:
+        """Return the value of the authorization header; None without a token."""
+        return None if self._token is None else self._token.header
+
+    @property
+    def tls(self) -> Tls | None:
+        """Return what connections are encrypted with; None without TLS."""
+        return None if self._tls is None else self._tls.value
+
+    def refresh(self) -> bool:
+        """Read files again that have changed; True if connections have to be encrypted otherwise."""
+        if self._token is not None:
+            self._token.refresh()
+        return self._tls is not None and self._tls.refresh()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedRequest:
     """The body of one request, as it came, unpacked.

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import grpc
 
-from otel_toolcall_eval.exporters.forward.downstream import Delivered, Refused, RetryLater, Token, tls_of
+from otel_toolcall_eval.exporters.forward.downstream import Credentials, Delivered, Refused, RetryLater
 from otel_toolcall_eval.otlp.replies import GRPC_SERVICES, Encoding
 from otel_toolcall_eval.otlp.response_decoding import rejected_in, retry_info_seconds, status_retry_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from otel_toolcall_eval.exporters.forward.downstream import Downstream, Outcome, QueuedRequest
-    from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.otlp.replies import Signal
 
     Export = grpc.UnaryUnaryMultiCallable[bytes, bytes]
@@ -47,8 +46,8 @@ class GrpcClient:
         """Prepare; raises SettingsError if a file can't be used."""
         self._downstream = downstream
         self.shown = downstream.shown
-        self._token = None if downstream.token_file is None else Token(downstream.token_file)
-        self._tls = tls_of(downstream) if downstream.is_tls else None
+        self._credentials = Credentials(downstream)
+        self.warnings = self._credentials.warnings
         self._compression = grpc.Compression.Gzip if downstream.gzip else grpc.Compression.NoCompression
         self._lock = threading.Lock()
         # Guarded by _lock:
@@ -81,16 +80,9 @@ class GrpcClient:
         self._note(outcome, channel)
         return outcome
 
-    @property
-    def warnings(self) -> Sequence[Problem]:
-        """Return what the operator should know about the files."""
-        return () if self._token is None else self._token.warnings
-
     def refresh(self) -> None:
         """Read files again that have changed."""
-        if self._token is not None:
-            self._token.refresh()
-        if self._tls is not None and self._tls.refresh():
+        if self._credentials.refresh():
             with self._lock:
                 if self._channel is not None:
                     self._open()  # the old channel goes with the last call on it
@@ -116,17 +108,18 @@ class GrpcClient:
             ("grpc.use_local_subchannel_pool", 1),  # else a new channel would get the old connection back
         ]
         target = self._downstream.authority
-        if self._tls is None:
+        tls = self._credentials.tls
+        if tls is None:
             self._channel = grpc.insecure_channel(target, options=options)
         else:
-            tls = self._tls.value
             credentials = grpc.ssl_channel_credentials(root_certificates=tls.ca, private_key=tls.key, certificate_chain=tls.cert)
             self._channel = grpc.secure_channel(target, credentials, options=options)
         self._exports = {signal: self._channel.unary_unary(f"/{name}/Export", None, None) for signal, name in GRPC_SERVICES.items()}
         self._timeouts = 0
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
-        token = () if self._token is None else (("authorization", self._token.header),)
+        authorization = self._credentials.authorization
+        token = () if authorization is None else (("authorization", authorization),)
         return *self._downstream.headers.items(), *token
 
     def _note(self, outcome: Outcome, channel: grpc.Channel) -> None:

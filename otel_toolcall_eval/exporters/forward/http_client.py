@@ -20,16 +20,15 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from otel_toolcall_eval.exporters.forward.downstream import Delivered, Refused, RetryLater, Token, tls_of
+from otel_toolcall_eval.exporters.forward.downstream import Credentials, Delivered, Refused, RetryLater
 from otel_toolcall_eval.exporters.suppression import suppressed_instrumentation
 from otel_toolcall_eval.otlp.replies import HTTP_PATHS
 from otel_toolcall_eval.otlp.response_decoding import rejected_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from otel_toolcall_eval.exporters.forward.downstream import Downstream, Outcome, QueuedRequest
-    from otel_toolcall_eval.model.errors import Problem
 
 _RETRYABLE: Final = frozenset({
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -54,8 +53,8 @@ class HttpClient:
         """Prepare; raises SettingsError if a file can't be used."""
         self._downstream = downstream
         self.shown = downstream.shown
-        self._token = None if downstream.token_file is None else Token(downstream.token_file)
-        self._tls = tls_of(downstream) if downstream.is_tls else None
+        self._credentials = Credentials(downstream)
+        self.warnings = self._credentials.warnings
         self._urls = {signal: downstream.url(path) for signal, path in HTTP_PATHS.items()}
         self._lock = threading.Lock()
         self._awaited: set[Future[Outcome]] = set()  # the loop's, and once it has ended, the closing thread's
@@ -93,16 +92,9 @@ class HttpClient:
             self._loop.call_soon_threadsafe(self._begin, answer, parcel, body)
         return answer.result()
 
-    @property
-    def warnings(self) -> Sequence[Problem]:
-        """Return what the operator should know about the files."""
-        return () if self._token is None else self._token.warnings
-
     def refresh(self) -> None:
         """Read files again that have changed; new connections are made with them."""
-        for file in (self._token, self._tls):
-            if file is not None:
-                file.refresh()
+        self._credentials.refresh()
 
     def close(self) -> None:
         """Cut what is under way."""
@@ -145,13 +137,14 @@ class HttpClient:
         if self._session is None:
             return RetryLater(code="closed")
         try:
+            tls = self._credentials.tls
             with suppressed_instrumentation():
                 async with self._session.post(
                     self._urls[parcel.signal],
                     data=io.BytesIO(body),
                     headers=self._headers(parcel),
                     allow_redirects=False,
-                    ssl=True if self._tls is None else self._tls.value.context,
+                    ssl=True if tls is None else tls.context,
                 ) as response:
                     return await _outcome_of(response, parcel)
         except TimeoutError:
@@ -163,8 +156,8 @@ class HttpClient:
         headers = {**self._downstream.headers, "Content-Type": parcel.encoding.value}
         if self._downstream.gzip:
             headers["Content-Encoding"] = "gzip"
-        if self._token is not None:
-            headers["Authorization"] = self._token.header
+        if (authorization := self._credentials.authorization) is not None:
+            headers["Authorization"] = authorization
         return headers
 
 
