@@ -29,6 +29,7 @@ def ids(trace: Trace) -> list[int]:
 
 def test_trace_is_due_one_quiet_period_after_its_root_and_not_before() -> None:
     buf = buffer()
+    assert buf.quiet_ns == QUIET_NS
     buf.add([span(2, parent=1, tool="a"), span(1)], now_ns=0)
     assert buf.pop_due(now_ns=QUIET_NS - 1) == []
     (trace,) = buf.pop_due(now_ns=QUIET_NS)
