@@ -10,7 +10,6 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace import Span as SdkSpan
 
 from otel_toolcall_eval.engine.work_items import BindRequest, SpanRequest
-from otel_toolcall_eval.inprocess.open_spans import OpenSpans
 from otel_toolcall_eval.inprocess.sdk_spans import SpanConverter
 from otel_toolcall_eval.model.criteria import BoundCriteria
 from otel_toolcall_eval.model.trace import Span
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from otel_toolcall_eval.engine.work_items import WorkItem
-    from otel_toolcall_eval.inprocess.open_spans import LocalTrace
     from otel_toolcall_eval.model.trace import Projection
 
 TRANSPORT: Final = "in_process"
@@ -33,6 +31,65 @@ IS_REMOTE: Final = 2
 """Places in a ``SpanContext``, which is a tuple. Its properties take five times as long, which counts for what is done for each span."""
 
 _LOST_SPAN_ID: Final = 0  # no span has it
+
+
+MAX_TRACES: Final = 10_000
+"""As many as may be open in a process by default (``limits.num_traces``); 500 bytes each."""
+
+
+class LocalTrace:
+    """What is known of one trace that has open spans here."""
+
+    __slots__ = ("named", "sampled", "span_ids")
+
+    def __init__(self) -> None:
+        """Start with no span."""
+        self.span_ids: set[int] = set()
+        self.sampled = False  # a span of it is sampled, so it will be judged
+        self.named: object = None  # what baggage named last
+
+
+class OpenSpans:
+    """Counts the open spans of each trace, which a sidecar has to guess from silence. Owned by the evaluating thread.
+
+    Bounded by traces: of too many the one that began first is forgotten, most likely one with a span that never ends; its verdict then no
+    longer waits. Rejected: references to the spans themselves, which would keep an agent's memory.
+    """
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._traces: dict[int, LocalTrace] = {}  # in order of their first open span
+
+    @property
+    def trace_ids(self) -> frozenset[int]:
+        """Return the traces that have open spans."""
+        return frozenset(self._traces)
+
+    def start(self, trace_id: int, span_id: int, *, sampled: bool) -> LocalTrace:
+        """Note that a span is open."""
+        trace = self._traces.get(trace_id)
+        if trace is None:
+            if len(self._traces) >= MAX_TRACES:
+                del self._traces[next(iter(self._traces))]
+            trace = self._traces[trace_id] = LocalTrace()
+        trace.span_ids.add(span_id)
+        trace.sampled |= sampled
+        return trace
+
+    def end(self, trace_id: int, span_id: int) -> bool:
+        """Note that a span has ended; True if its trace is one that will be judged. One whose start was not seen changes nothing."""
+        trace = self._traces.get(trace_id)
+        if trace is None:
+            return False
+        trace.span_ids.discard(span_id)
+        if not trace.span_ids:
+            del self._traces[trace_id]
+        return trace.sampled
+
+    def count(self, trace_id: int) -> int:
+        """Return how many spans of a trace are open."""
+        trace = self._traces.get(trace_id)
+        return 0 if trace is None else len(trace.span_ids)
 
 
 class HookEventReader:

@@ -11,6 +11,7 @@ Cost of ``on_start`` and ``on_end`` together: no more than of the SDK's batch pr
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -20,8 +21,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace import Span as SdkSpan
 
 from otel_toolcall_eval.engine.work_items import BindRequest
-from otel_toolcall_eval.inprocess.dropped_spans import DroppedSpanLog
-from otel_toolcall_eval.inprocess.hook_events import IS_REMOTE, SPAN_ID, TRACE_ID, HookEventReader
+from otel_toolcall_eval.inprocess.hook_events import IS_REMOTE, SPAN_ID, TRACE_ID, TRANSPORT, HookEventReader
 from otel_toolcall_eval.inprocess.verdict_listeners import WATCHERS_KEY
 
 if TYPE_CHECKING:
@@ -52,6 +52,33 @@ MAX_ROOTS: Final = 10_000
 LOOK_SECONDS: Final = 1.0
 
 _current = getattr(getattr(otel_context, "_RUNTIME_CONTEXT", None), "get_current", otel_context.get_current)  # without the call around it
+
+
+_logger = logging.getLogger(__name__)
+
+
+class DroppedSpanLog:
+    """Counts."""
+
+    def __init__(self, sink: LocalSink) -> None:
+        """Start with none; the sink is told of each."""
+        self._sink = sink
+        self._complained = False
+        self.count = 0
+
+    def drop(self, reason: str) -> None:
+        """Count one that there was no room for."""
+        self.count += 1
+        self._sink.refuse(TRANSPORT, reason)
+
+    def log_once(self) -> None:
+        """Count a fault of ours, and log the first. Called from except clauses only, so the traceback is at hand; never raises."""
+        self.count += 1
+        with suppress(Exception):
+            self._sink.refuse(TRANSPORT, "internal")
+        if not self._complained:
+            self._complained = True
+            _logger.error("a span could not be taken in; the application is not affected, please report this", exc_info=True)  # noqa: LOG014 - see above
 
 
 class SpanSource(SpanProcessor):

@@ -22,9 +22,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 
 from otel_toolcall_eval import expect_tool_calls
 from otel_toolcall_eval.engine.work_items import BindRequest, SpanRequest
-from otel_toolcall_eval.inprocess import open_spans, span_processor
-from otel_toolcall_eval.inprocess.hook_events import TRANSPORT
-from otel_toolcall_eval.inprocess.open_spans import OpenSpans
+from otel_toolcall_eval.inprocess import hook_events, span_processor
+from otel_toolcall_eval.inprocess.hook_events import TRANSPORT, OpenSpans
 from otel_toolcall_eval.inprocess.pending_roots import PendingRoots
 from otel_toolcall_eval.inprocess.sdk_spans import MAX_SHARED, SpanConverter
 from otel_toolcall_eval.inprocess.span_processor import LOOK_SECONDS, SpanSource
@@ -260,7 +259,7 @@ def test_hook_may_note_a_loss_while_the_judging_thread_takes_the_others(
         root.end()
     start, later = OpenSpans.start, roots[2]
 
-    def interrupted(self: OpenSpans, trace_id: int, span_id: int, *, sampled: bool) -> open_spans.LocalTrace:
+    def interrupted(self: OpenSpans, trace_id: int, span_id: int, *, sampled: bool) -> hook_events.LocalTrace:
         if later.is_recording():
             later.end()
         return start(self, trace_id, span_id, sampled=sampled)
@@ -439,7 +438,7 @@ class NotTools(Sampler):
 
 
 def test_spans_that_never_end_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_spans, "MAX_TRACES", 3)
+    monkeypatch.setattr(hook_events, "MAX_TRACES", 3)
     spans = OpenSpans()
     for trace_id in range(1, 6):
         spans.start(trace_id, 1, sampled=True)

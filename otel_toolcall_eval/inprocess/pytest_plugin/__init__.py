@@ -1,7 +1,7 @@
 """Says in a test which tools an agent called: ``assert tool_calls.count("search") == 1``.
 
 In: the spans of the agent under test, from its own tracer provider. Out: comparisons with a verdict, and messages that say why.
-May not: be imported, or cost anything, in test runs that don't use it; need pytest outside ``plugin`` and ``report``.
+May not: be imported, or cost anything, in test runs that don't use it; need pytest outside ``plugin`` and ``hooks``.
 
 **What was chosen.** What was recorded stands on one side of an ordinary comparison, what is expected on the other:
 
@@ -31,3 +31,9 @@ iteration* of these objects, which would say nothing of what was not recorded: f
 
 PYTEST_DONT_REWRITE: see the package's docstring.
 """
+
+from __future__ import annotations
+
+MARKER = "tool_calls"
+FIXTURE = "tool_calls"
+CRITERIA_INI = "tool_calls_criteria"

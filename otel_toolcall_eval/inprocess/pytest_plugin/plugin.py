@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_toolcall_eval.inprocess.pytest_plugin import CRITERIA_INI, FIXTURE, MARKER
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from otel_toolcall_eval.inprocess.pytest_plugin.tool_calls import ToolCalls
 
-MARKER = "tool_calls"
-FIXTURE = "tool_calls"
-CRITERIA_INI = "tool_calls_criteria"
 REPORT_OPTION = "--tool-calls-report"
 
 _COMPARISONS = "otel_toolcall_eval.inprocess.pytest_plugin.comparisons"
@@ -35,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "files, or against criteria in the guides' form",
     )
     if config.getoption(REPORT_OPTION) and not hasattr(config, "workerinput"):
-        from otel_toolcall_eval.inprocess.pytest_plugin.report import VerdictReport  # noqa: PLC0415 - see the module's docstring
+        from otel_toolcall_eval.inprocess.pytest_plugin.hooks import VerdictReport  # noqa: PLC0415 - see the module's docstring
 
         config.pluginmanager.register(VerdictReport(config.getoption(REPORT_OPTION)), "toolcall_eval_report")
 
@@ -63,7 +62,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Have a marked test recorded, and tell of criteria that can't be used before its agent runs."""
     if item.get_closest_marker(MARKER) is None:
         return
-    from otel_toolcall_eval.inprocess.pytest_plugin.marker import look_up  # noqa: PLC0415
+    from otel_toolcall_eval.inprocess.pytest_plugin.hooks import look_up  # noqa: PLC0415
     from otel_toolcall_eval.model.errors import CriteriaError  # noqa: PLC0415 - see the module's docstring
 
     names = getattr(item, "fixturenames", None)
@@ -82,7 +81,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Judge a marked test once its own assertions held."""
     outcome = yield
     if item.get_closest_marker(MARKER) is not None:
-        from otel_toolcall_eval.inprocess.pytest_plugin.marker import judge  # noqa: PLC0415 - see the module's docstring
+        from otel_toolcall_eval.inprocess.pytest_plugin.hooks import judge  # noqa: PLC0415 - see the module's docstring
 
         failure = judge(item)
         if failure:
@@ -96,7 +95,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     judged = getattr(getattr(item, "funcargs", {}).get(FIXTURE), "judged", None)
     if judged and call.when == "call" and item.config.getoption(REPORT_OPTION):
-        from otel_toolcall_eval.inprocess.pytest_plugin.report import VERDICTS, lines_of  # noqa: PLC0415 - see the module's docstring
+        from otel_toolcall_eval.inprocess.pytest_plugin.hooks import VERDICTS, lines_of  # noqa: PLC0415 - see the module's docstring
 
         setattr(report, VERDICTS, lines_of(item.nodeid, judged))
     return report
