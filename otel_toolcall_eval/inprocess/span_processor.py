@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from otel_toolcall_eval.engine.work_items import WorkItem
-    from otel_toolcall_eval.inprocess.dropped_spans import LocalSink
     from otel_toolcall_eval.inprocess.hook_events import SpanHookEvent
     from otel_toolcall_eval.inprocess.pending_roots import PendingRoots
     from otel_toolcall_eval.inprocess.verdict_listeners import WatchedTraces
@@ -55,6 +54,26 @@ _current = getattr(getattr(otel_context, "_RUNTIME_CONTEXT", None), "get_current
 
 
 _logger = logging.getLogger(__name__)
+
+
+class LocalSink(Protocol):
+    """The worker, as a span processor sees it: it evaluates on a thread of its own and drains the processor's queue."""
+
+    def look(self) -> None:
+        """Wake the worker."""
+        ...
+
+    def refuse(self, transport: str, reason: str) -> None:
+        """Count spans that were dropped."""
+        ...
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Wait until everything that is due is evaluated and exported."""
+        ...
+
+    def shutdown(self, timeout_seconds: float) -> bool:
+        """Evaluate and export everything, and end."""
+        ...
 
 
 class DroppedSpanLog:

@@ -17,7 +17,7 @@ from otel_toolcall_eval.model.score import Label
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.inprocess.pytest_plugin.items import TestVerdict
+    from otel_toolcall_eval.inprocess.pytest_plugin.items import ItemVerdict
 
 OPTIONS = frozenset({"criteria", "config"})
 
@@ -58,7 +58,7 @@ VERDICTS = "tool_call_verdicts"
 """Attribute of a test's report that carries them."""
 
 
-def lines_of(test: str, judged: Sequence[TestVerdict]) -> list[Mapping[str, object]]:
+def lines_of(test: str, judged: Sequence[ItemVerdict]) -> list[Mapping[str, object]]:
     """Return the verdicts on a test in plain values; names tools, paths and reasons, and no argument or output."""
     return [
         {
