@@ -1,10 +1,10 @@
-"""Passes requests on, and sends our own events: takes requests in with their room reserved, and sends them from threads of its own.
+"""Forwards requests, and sends our own events: room for a request is reserved first, and threads of its own send it.
 
 Senders are threads, a few: one request at a time would wait for each answer in turn, and many would only queue at the downstream.
 
 Our own events go the same way. The SDK's batch processors drop without a word when they are full, block for minutes while a collector is
-dead, and give up what they hold when they are shut down meanwhile. Here what waits is bounded in bytes, tried again with a growing delay,
-and counted when it is lost.
+dead, and give up what they hold when they are shut down meanwhile. Here the queue is bounded in bytes, requests are retried with a growing
+delay, and counted when they are lost.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import random
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.exporters.forward.downstream import Delivered, QueuedRequest, Refused, RetryLater
@@ -50,43 +49,30 @@ _EVENT_SENDERS: Final = 2
 
 _TELLING_FAILURES: Final = 2  # one alone is a connection that was closed while idle, or a downstream that restarts in no time
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPhrases:
-    """What is said of each thing that can go wrong, with what to turn."""
-
-    rejected: str
-    refused: str
-    failing: str
-    works: str
-    expired: str
-    full: str
-    left: str
-
-
-FORWARDING: Final = LogPhrases(
-    rejected="the downstream rejected part of a request",
-    refused="the downstream refuses requests for good, so they are dropped; check forward.endpoint, its credentials, and its log",
-    failing="the downstream can't be reached, or takes nothing; requests wait and are tried again; see forward.endpoint and .protocol",
-    works="the downstream takes requests again",
-    expired="requests are dropped that were tried for forward.max_elapsed",
-    full="the queue of requests to pass on is full; senders are asked to wait",
-    left="requests that senders had been answered for could not be passed on before the end; "
+FORWARDING: Final = {
+    "rejected": "the downstream rejected part of a request",
+    "refused": "the downstream refuses requests for good, so they are dropped; check forward.endpoint, its credentials, and its log",
+    "failing": "the downstream can't be reached, or takes nothing; requests wait and are tried again; see forward.endpoint and .protocol",
+    "works": "the downstream takes requests again",
+    "expired": "requests are dropped that were tried for forward.max_elapsed",
+    "full": "the queue of requests to pass on is full; senders are asked to wait",
+    "left": "requests that senders had been answered for could not be passed on before the end; "
     "check that the downstream can be reached, or raise completion.shutdown_timeout",
-)
-EXPORTING: Final = LogPhrases(
-    rejected="the OTLP endpoint rejected part of our events",
-    refused="the OTLP endpoint refuses our events for good, so they are dropped; check its address, its credentials, and its log",
-    failing="the OTLP endpoint can't be reached, or takes nothing; events wait and are tried again; see export.otlp, OTEL_EXPORTER_OTLP_*",
-    works="the OTLP endpoint takes events again",
-    expired="events are dropped that the OTLP endpoint did not take for minutes",
-    full="too many events wait for the OTLP endpoint; the newest are dropped until it keeps up",
-    left="events could not be exported before the end; check the OTLP endpoint, or raise completion.shutdown_timeout",
-)
+}
+"""What the operator reads of each thing that can go wrong, with what to turn."""
+EXPORTING: Final = {
+    "rejected": "the OTLP endpoint rejected part of our events",
+    "refused": "the OTLP endpoint refuses our events for good, so they are dropped; check its address, its credentials, and its log",
+    "failing": "the OTLP endpoint can't be reached, or accepts nothing; events wait and are retried; see export.otlp, OTEL_EXPORTER_OTLP_*",
+    "works": "the OTLP endpoint takes events again",
+    "expired": "events are dropped that the OTLP endpoint did not take for minutes",
+    "full": "too many events wait for the OTLP endpoint; the newest are dropped until it keeps up",
+    "left": "events could not be exported before the end; check the OTLP endpoint, or raise completion.shutdown_timeout",
+}
 
 
 class Forwarder:
-    """Passes on what was received. Start it once; ``reserve`` and ``counts`` may be called from any thread."""
+    """Forwards what was received. Start it once; ``reserve`` and ``counts`` may be called from any thread."""
 
     def __init__(
         self,
@@ -95,7 +81,7 @@ class Forwarder:
         queue_bytes: int,
         max_elapsed_seconds: float,
         on_delivered: Callable[[float], None] | None = None,
-        words: LogPhrases = FORWARDING,
+        phrases: Mapping[str, str] = FORWARDING,
         senders: int = SENDERS,
     ) -> None:
         """Prepare; nothing is sent yet.
@@ -104,8 +90,8 @@ class Forwarder:
             client: speaks to the downstream.
             queue_bytes: what may wait.
             max_elapsed_seconds: since it was first tried, until a request is given up.
-            on_delivered: is told, for each request that was delivered, how many seconds it waited. Called from several threads.
-            words: what the operator is told in.
+            on_delivered: called for each delivered request with the seconds that it waited, from several threads.
+            phrases: FORWARDING or EXPORTING, what the operator reads.
             senders: threads that send.
         """
         self._client = client
@@ -114,7 +100,7 @@ class Forwarder:
         self._queue = ForwardQueue(
             limit_bytes=queue_bytes, max_elapsed_ns=round(max_elapsed_seconds * 1e9), clock=time.monotonic_ns, random=random.random
         )
-        self._episodes = DeliveryLog(client.shown, protocol="http/protobuf" if client.takes_json else "grpc", words=words)
+        self._episodes = DeliveryLog(client.shown, protocol="http/protobuf" if client.takes_json else "grpc", phrases=phrases)
         self._senders: list[threading.Thread] = []
         self._stopped: bool | None = None
 
@@ -189,7 +175,7 @@ class Forwarder:
         return self._queue.counts()
 
     def counts(self) -> Counts:
-        """Return what happened since the start: instrument name and attributes to a number."""
+        """Return the counts since the start: instrument name and attributes to a number."""
         results, retries = self._queue.counts()
         found: Counts = {("toolcall_eval.forward.queue", ()): self._queue.size_bytes}
         for (result, signal), number in results.items():
@@ -201,7 +187,7 @@ class Forwarder:
         return found
 
     def stop(self, timeout_seconds: float) -> bool:
-        """Take nothing more, send what waits within the time given, and end; False if something was left, which is counted and told."""
+        """Take nothing more, send what waits within the time given, and end; False if something was left, which is counted and logged."""
         if self._stopped is not None:
             return self._stopped
         left = self._queue.stop(timeout_seconds if self._senders else 0.0)
@@ -253,14 +239,14 @@ class QueueReservation:
         self._room_bytes = room_bytes
 
     def commit(self) -> None:
-        """Pass the request on; an empty one holds nothing to send."""
+        """Queue the request; an empty one holds nothing to send."""
         if self._parcel.body:
             self._queue.put(self._parcel, room_bytes=self._room_bytes)
         else:
             self.cancel()
 
     def cancel(self) -> None:
-        """Let go of the room: the request was refused."""
+        """Release the room: the request was rejected."""
         self._queue.release(self._room_bytes)
 
 
@@ -271,15 +257,15 @@ class OtlpEventSender:
         """Start sending to ``client``."""
         self._signal = signal
         self._forwarder = Forwarder(
-            client, queue_bytes=queue_bytes, max_elapsed_seconds=EVENT_MAX_ELAPSED_SECONDS, words=EXPORTING, senders=_EVENT_SENDERS
+            client, queue_bytes=queue_bytes, max_elapsed_seconds=EVENT_MAX_ELAPSED_SECONDS, phrases=EXPORTING, senders=_EVENT_SENDERS
         )
         self._lock = threading.Lock()
         self._dropped = 0  # guarded by _lock
-        self._told = 0  # how much was lost by the end of the last flush; whoever flushes does so one at a time
+        self._lost_before = 0  # how much was lost by the end of the last flush; whoever flushes does so one at a time
         self._forwarder.start()
 
     def send(self, body: bytes, *, items: int) -> None:
-        """Take a request of so many spans or records; if there is no room for it, it is dropped, counted and told."""
+        """Take a request of so many spans or records; if there is no room for it, it is dropped, counted and logged."""
         try:
             passage = self._forwarder.reserve(body, Encoding.PROTOBUF, self._signal, items=items)
         except ForwardQueueFullError:
@@ -299,8 +285,8 @@ class OtlpEventSender:
         """Wait until all that was taken is delivered; False if that took longer, or something was lost since the last flush."""
         if not self._forwarder.wait_until_empty(timeout_seconds):
             return False
-        before, self._told = self._told, self.dropped
-        return before == self._told
+        before, self._lost_before = self._lost_before, self.dropped
+        return before == self._lost_before
 
     def shutdown(self, timeout_seconds: float) -> bool:
         """Send what waits within the time given, and end; False if something was left."""
@@ -319,80 +305,76 @@ class OtlpEventSender:
 
 
 class DeliveryLog:
-    """Tells the operator what goes wrong, once for each episode; never what was sent, what was answered, or any header. Any thread."""
+    """Logs what goes wrong, once for each episode; never what was sent, what was answered, or any header. Any thread."""
 
-    def __init__(self, shown: str, *, protocol: str, words: LogPhrases = FORWARDING) -> None:
-        """Start with nothing told; ``shown`` is the downstream's address, without credentials."""
-        self._words = words
+    def __init__(self, shown: str, *, protocol: str, phrases: Mapping[str, str]) -> None:
+        """Start without an episode; ``shown`` is the downstream's address, without credentials."""
+        self._phrases = phrases
         self._fields = {"endpoint": shown, "protocol": protocol}
         self._lock = threading.Lock()
         # Guarded by _lock:
-        self._told: set[str] = set()
+        self._episodes: set[tuple[str, str]] = set()  # what goes wrong, and of which signal, if that matters
         self._rejected: Counter[str] = Counter()
 
     @property
     def rejected(self) -> Counter[str]:
-        """Return how many spans, records and data points were rejected in requests that were taken, by signal."""
+        """Return how many spans, records and data points were rejected in requests that were accepted, by signal."""
         with self._lock:
             return Counter(self._rejected)
 
     def delivered(self, signal: Signal, *, rejected: int) -> None:
-        """Note a request that was taken, but for what was rejected of it."""
+        """Note a request that was accepted, but for what was rejected of it."""
         name = signal.name.lower()
         self._works()
-        self._over(f"refused {name}")
+        self._end("refused", name)
         if not rejected:
-            self._over(f"rejected {name}")
+            self._end("rejected", name)
             return
         with self._lock:
             self._rejected[name] += rejected
-        if self._begins(f"rejected {name}"):
-            _logger.warning(self._words.rejected, extra={**self._fields, "signal": name, "rejected": rejected})
+        self._begin("rejected", logging.WARNING, signal=name, rejected=rejected)
 
     def refused(self, signal: Signal, code: str) -> None:
-        """Note a request that the downstream will never take."""
-        name = signal.name.lower()
+        """Note a request that the downstream will never accept."""
         self._works()
-        if self._begins(f"refused {name}"):
-            _logger.error(self._words.refused, extra={**self._fields, "signal": name, "status": code})
+        self._begin("refused", logging.ERROR, signal=signal.name.lower(), status=code)
 
     def failing(self, code: str, *, in_a_row: int) -> None:
         """Note a request that has to be sent again."""
-        if in_a_row >= _TELLING_FAILURES and self._begins("failing"):
-            _logger.warning(self._words.failing, extra={**self._fields, "status": code})
+        if in_a_row >= _TELLING_FAILURES:
+            self._begin("failing", logging.WARNING, status=code)
 
     def expired(self) -> None:
         """Note a request that was given up."""
-        if self._begins("expired"):
-            _logger.error(self._words.expired, extra=self._fields)
+        self._begin("expired", logging.ERROR)
 
     def full(self, *, is_full: bool) -> None:
         """Note whether the queue is full."""
-        if not is_full:
-            self._over("full")
-        elif self._begins("full"):
-            _logger.warning(self._words.full, extra=self._fields)
+        if is_full:
+            self._begin("full", logging.WARNING)
+        else:
+            self._end("full")
 
     def left(self, requests: int) -> None:
-        """Tell what could not be sent before the end."""
+        """Note what could not be sent before the end."""
         if requests:
-            _logger.error(self._words.left, extra={**self._fields, "requests": requests})
+            self._begin("left", logging.ERROR, requests=requests)
 
     def _works(self) -> None:
-        if self._over("failing"):
-            _logger.info(self._words.works, extra=self._fields)
-        self._over("expired")
+        if self._end("failing"):
+            _logger.info(self._phrases["works"], extra=self._fields)
+        self._end("expired")
 
-    def _begins(self, episode: str) -> bool:
+    def _begin(self, what: str, level: int, *, signal: str = "", **fields: object) -> None:
         with self._lock:
-            if episode in self._told:
-                return False
-            self._told.add(episode)
-            return True
+            if (what, signal) in self._episodes:
+                return
+            self._episodes.add((what, signal))
+        of_signal = {"signal": signal} if signal else {}
+        _logger.log(level, self._phrases[what], extra={**self._fields, **of_signal, **fields})
 
-    def _over(self, episode: str) -> bool:
+    def _end(self, what: str, signal: str = "") -> bool:
         with self._lock:
-            if episode not in self._told:
-                return False
-            self._told.discard(episode)
-            return True
+            is_open = (what, signal) in self._episodes
+            self._episodes.discard((what, signal))
+            return is_open
