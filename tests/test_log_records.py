@@ -168,14 +168,14 @@ def test_both_receivers_take_log_records() -> None:
     from otel_toolcall_eval.receivers.http.receiver import HttpReceiver  # noqa: PLC0415
 
     intake = LogIntake()
-    with running(GrpcReceiver(intake=with_logs(intake), refused=intake.refused, port=0)) as port:
+    with running(GrpcReceiver(intake=with_logs(intake), refused=intake.refused)) as port:
         assert (call(port, BODY, LOGS).code, call(port, BODY, LOGS).body) == ("OK", b"")
         assert call(port, b"\xff\xff", LOGS).code == "INVALID_ARGUMENT"
         intake.failure = RuntimeError("secret")
         failed = call(port, BODY, LOGS)
         assert (failed.code, "secret" in failed.details) == ("INTERNAL", False)
         intake.failure = None
-    with running(HttpReceiver(intake=with_logs(intake), refused=intake.refused, port=0)) as port:
+    with running(HttpReceiver(intake=with_logs(intake), refused=intake.refused)) as port:
         assert post(port, BODY, path="/v1/logs").body == b""
         answer = post(port, to_json(request(log(event_name="e"))), JSON, path="/v1/logs")
         assert (answer.status, answer.body) == (200, b"{}")
@@ -200,8 +200,8 @@ def test_the_sdks_own_exporters_are_understood() -> None:
     from otel_toolcall_eval.receivers.http.receiver import HttpReceiver  # noqa: PLC0415
 
     intake = LogIntake()
-    grpc_receiver = GrpcReceiver(intake=with_logs(intake), refused=intake.refused, port=0)
-    http_receiver = HttpReceiver(intake=with_logs(intake), refused=intake.refused, port=0)
+    grpc_receiver = GrpcReceiver(intake=with_logs(intake), refused=intake.refused)
+    http_receiver = HttpReceiver(intake=with_logs(intake), refused=intake.refused)
     with running(grpc_receiver) as grpc_port, running(http_receiver) as http_port:
         provider = LoggerProvider(shutdown_on_exit=False)
         for exporter in (Grpc(endpoint=f"127.0.0.1:{grpc_port}", insecure=True), Http(endpoint=f"http://127.0.0.1:{http_port}/v1/logs")):
@@ -221,7 +221,7 @@ def test_receivers_without_a_log_sink_accept_logs_and_ignore_them() -> None:
     from otel_toolcall_eval.receivers.http.receiver import HttpReceiver  # noqa: PLC0415 - as above
 
     intake = Intake()
-    with running(HttpReceiver(intake=otlp(intake), refused=intake.refused, port=0)) as port:
+    with running(HttpReceiver(intake=otlp(intake), refused=intake.refused)) as port:
         assert post(port, BODY, path="/v1/logs").status == 200
 
 

@@ -84,8 +84,8 @@ class Rig:
         self.worker = Worker(pipeline, [self.emitter], clock=self.clock)
         worker = self.worker
         intake = OtlpIntake(sink=worker, projection=lambda: pipeline.projection)
-        self.grpc = GrpcReceiver(intake=intake, refused=worker.refuse, port=0)
-        self.http = HttpReceiver(intake=intake, refused=worker.refuse, port=0)
+        self.grpc = GrpcReceiver(intake=intake, refused=worker.refuse)
+        self.http = HttpReceiver(intake=intake, refused=worker.refuse)
         self.provider = TracerProvider(shutdown_on_exit=False)
         self.source = SpanSource(
             self.worker,

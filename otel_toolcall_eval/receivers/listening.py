@@ -1,11 +1,17 @@
-"""Binds a listening socket, and says in plain words why it can't be bound."""
+"""Where a listener listens and whom it admits; binds its socket, or explains in plain words why that is impossible."""
 
 from __future__ import annotations
 
 import errno
 import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.errors import SettingsError
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.receivers.tls import ServerTls
+    from otel_toolcall_eval.receivers.tokens import Tokens
 
 _BACKLOG = 256
 _PROBLEMS = {
@@ -15,8 +21,30 @@ _PROBLEMS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenOptions:
+    """Where a listener listens, and whom it admits.
+
+    Attributes:
+        port: 0 takes any free one.
+        port_option: the option that an error about the port names.
+        tls: without it, nothing is encrypted.
+        tokens: requests need one of them, except those for health; without it, none does.
+        allowed_hosts: of an HTTP listener: further host names under which requests are answered; ``*`` is any.
+        allowed_origins: of an HTTP listener: web origins whose scripts may send OTLP; ``*`` is any.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    port_option: str
+    tls: ServerTls | None = None
+    tokens: Tokens | None = None
+    allowed_hosts: frozenset[str] = frozenset()
+    allowed_origins: frozenset[str] = frozenset()
+
+
 def display_address(host: str, port: int) -> str:
-    """Return an address as people write it; IPv6 in brackets."""
+    """Return an address as people write it: IPv6 in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -26,7 +54,7 @@ def listen(host: str, port: int, *, port_option: str) -> socket.socket:
     SO_REUSEPORT stays off, or a second process would silently share the port and each would see half of the spans.
 
     Raises:
-        SettingsError: it can't be bound; ``port_option`` is the option that the reader is told to use.
+        SettingsError: it can't be bound; the message names ``port_option``.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

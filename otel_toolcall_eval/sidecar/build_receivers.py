@@ -1,4 +1,4 @@
-"""Builds all that listens, and what protects it, out of the settings of the listeners."""
+"""Builds the listeners, and the certificates and tokens that protect them, from their settings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.model.criteria import BoundCriteria
 from otel_toolcall_eval.model.errors import SettingsError
-from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver
+from otel_toolcall_eval.receivers.grpc.receiver import GrpcLimits, GrpcReceiver
+from otel_toolcall_eval.receivers.http.connection import HttpLimits
 from otel_toolcall_eval.receivers.http.receiver import HttpReceiver
+from otel_toolcall_eval.receivers.listening import ListenOptions
 from otel_toolcall_eval.receivers.tls import ServerTls
 from otel_toolcall_eval.receivers.tokens import Tokens
 from otel_toolcall_eval.sidecar.admin.control import ControlListener
@@ -104,57 +106,46 @@ def build_receivers(
     Raises:
         SettingsError: a file of certificates or tokens can't be used.
     """
-    listen, limits = settings.listen, settings.intake
+    listen, max_message_bytes = settings.listen, settings.intake.max_request_bytes
+    max_pending_bytes = _PENDING_REQUESTS * max_message_bytes
     protection = Protection(listen)
-    grpc, http = listen.grpc, listen.http
-    max_pending_bytes = _PENDING_REQUESTS * limits.max_request_bytes
+
+    def options(listener: Listener, port_option: str) -> ListenOptions:
+        return ListenOptions(
+            host=listener.address.host,
+            port=listener.address.port,
+            port_option=port_option,
+            tls=protection.tls_of(listener),
+            tokens=protection.tokens_of(listener),
+            allowed_hosts=listen.allowed_hosts,
+            allowed_origins=listen.allowed_origins,
+        )
+
     return Receivers(
         protection=protection,
         grpc=GrpcReceiver(
             intake=intake,
             refused=worker.refuse,
-            host=grpc.address.host,
-            port=grpc.address.port,
-            max_message_bytes=limits.max_request_bytes,
-            max_pending_bytes=max_pending_bytes,
-            port_option="--grpc",
-            tls=protection.tls_of(grpc),
-            tokens=protection.tokens_of(grpc),
+            listen=options(listen.grpc, "--grpc"),
+            limits=GrpcLimits(max_message_bytes=max_message_bytes, max_pending_bytes=max_pending_bytes),
         ),
         http=HttpReceiver(
             intake=intake,
             refused=worker.refuse,
+            listen=options(listen.http, "--http"),
+            limits=HttpLimits(max_message_bytes=max_message_bytes, max_pending_bytes=max_pending_bytes),
             pages=pages,
             site=site,
-            host=http.address.host,
-            port=http.address.port,
-            max_message_bytes=limits.max_request_bytes,
-            max_pending_bytes=max_pending_bytes,
-            port_option="--http",
-            tls=protection.tls_of(http),
-            tokens=protection.tokens_of(http),
-            allowed_origins=listen.allowed_origins,
-            allowed_hosts=listen.allowed_hosts,
         ),
-        control=None if listen.control is None else _control(listen.control, listen.allowed_hosts, protection, worker),
+        control=None if listen.control is None else _control(options(listen.control, "--control"), worker),
     )
 
 
-def _control(listener: Listener, allowed_hosts: frozenset[str], protection: Protection, worker: Worker) -> ControlListener:
+def _control(listen: ListenOptions, worker: Worker) -> ControlListener:
     def known() -> frozenset[str]:
         return frozenset(name for found in worker.pipeline.criteria for name in (found.name, *found.aliases))
 
     def bind(trace_id: bytes, names: Sequence[str]) -> None:
         worker.bind(trace_id, BoundCriteria(names=tuple(names)))
 
-    return ControlListener(
-        bind=bind,
-        known=known,
-        refused=worker.refuse,
-        host=listener.address.host,
-        port=listener.address.port,
-        port_option="--control",
-        allowed_hosts=allowed_hosts,
-        tls=protection.tls_of(listener),
-        tokens=protection.tokens_of(listener),
-    )
+    return ControlListener(bind=bind, known=known, refused=worker.refuse, listen=listen)

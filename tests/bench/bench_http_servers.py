@@ -32,12 +32,14 @@ def aiohttp_server(port: int) -> None:
     """Run ours, as built, with a sink that takes everything."""
     from otel_toolcall_eval.receivers.http.receiver import HttpReceiver  # noqa: PLC0415 - each server alone in its process
     from otel_toolcall_eval.receivers.intake import OtlpIntake  # noqa: PLC0415
+    from otel_toolcall_eval.receivers.listening import ListenOptions  # noqa: PLC0415
 
     class Sink:
         def offer(self, decoded: object, *, transport: str) -> None:
             """Take it."""
 
-    receiver = HttpReceiver(intake=OtlpIntake(sink=Sink(), projection=_projection), refused=lambda *_: None, port=port)
+    listen = ListenOptions(port=port, port_option="--http")
+    receiver = HttpReceiver(intake=OtlpIntake(sink=Sink(), projection=_projection), refused=lambda *_: None, listen=listen)
     receiver.start()
     while True:
         time.sleep(3600)

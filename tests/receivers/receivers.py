@@ -11,9 +11,11 @@ import grpc
 
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.model.trace import Projection
-from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver
+from otel_toolcall_eval.receivers.grpc.receiver import GrpcLimits, GrpcReceiver
+from otel_toolcall_eval.receivers.http.connection import HttpLimits
 from otel_toolcall_eval.receivers.http.receiver import HttpReceiver
 from otel_toolcall_eval.receivers.intake import OtlpIntake
+from otel_toolcall_eval.receivers.listening import ListenOptions
 from tests.patience import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
@@ -89,13 +91,13 @@ def grpc_receiver(
     return GrpcReceiver(
         intake=otlp(intake),
         refused=intake.refused,
-        port=port,
-        max_message_bytes=max_message_bytes,
-        max_pending_bytes=max_pending_bytes,
-        max_calls=max_calls,
-        message_seconds=message_seconds,
-        tls=tls,
-        tokens=tokens,
+        listen=ListenOptions(port=port, port_option="--grpc-port", tls=tls, tokens=tokens),
+        limits=GrpcLimits(
+            max_message_bytes=max_message_bytes,
+            max_pending_bytes=max_pending_bytes,
+            max_calls=max_calls,
+            message_seconds=message_seconds,
+        ),
     )
 
 
@@ -122,18 +124,23 @@ def http_receiver(
         refused=intake.refused,
         pages=pages,
         site=site,
-        port=port,
-        max_message_bytes=max_message_bytes,
-        max_pending_bytes=max_pending_bytes,
-        head_seconds=head_seconds,
-        body_seconds=body_seconds,
-        idle_seconds=idle_seconds,
-        max_connections=max_connections,
-        tls=tls,
-        tokens=tokens,
-        allowed_origins=allowed_origins,
-        host=host,
-        allowed_hosts=allowed_hosts,
+        listen=ListenOptions(
+            host=host,
+            port=port,
+            port_option="--http-port",
+            tls=tls,
+            tokens=tokens,
+            allowed_hosts=allowed_hosts,
+            allowed_origins=allowed_origins,
+        ),
+        limits=HttpLimits(
+            max_message_bytes=max_message_bytes,
+            max_pending_bytes=max_pending_bytes,
+            head_seconds=head_seconds,
+            body_seconds=body_seconds,
+            idle_seconds=idle_seconds,
+            max_connections=max_connections,
+        ),
     )
 
 

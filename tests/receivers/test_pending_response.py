@@ -14,7 +14,7 @@ from otel_toolcall_eval.engine.work_items import PendingResponse
 from otel_toolcall_eval.model.errors import OverloadedError
 from otel_toolcall_eval.receivers import intake as intake_module
 from otel_toolcall_eval.receivers.grpc import receiver as otlp_grpc
-from otel_toolcall_eval.receivers.grpc.receiver import GrpcReceiver
+from otel_toolcall_eval.receivers.grpc.receiver import GrpcLimits, GrpcReceiver
 from otel_toolcall_eval.receivers.http.receiver import HttpReceiver
 from otel_toolcall_eval.receivers.intake import OtlpIntake
 from tests.patience import wait_for
@@ -68,8 +68,8 @@ def sink() -> Writing:
 def receiver(request: pytest.FixtureRequest, sink: Writing) -> Receiver:
     intake = OtlpIntake(sink=sink, projection=lambda: KEEP, logs=sink)
     if request.param == "grpc":
-        return GrpcReceiver(intake=intake, refused=sink.refused, port=0)
-    return HttpReceiver(intake=intake, refused=sink.refused, port=0)
+        return GrpcReceiver(intake=intake, refused=sink.refused)
+    return HttpReceiver(intake=intake, refused=sink.refused)
 
 
 def send(receiver: Receiver, *, logs: bool = False) -> Called | Reply:
@@ -122,7 +122,7 @@ def test_sender_that_would_give_up_is_told_before(receiver: Receiver, sink: Writ
 
 @pytest.mark.parametrize("kind", [GrpcReceiver, HttpReceiver])
 def test_answer_of_who_sends_too_fast_comes_after_a_pause(kind: type[GrpcReceiver | HttpReceiver]) -> None:
-    receiver = kind(intake=OtlpIntake(sink=Behind(), projection=lambda: KEEP), refused=Writing().refused, port=0)
+    receiver = kind(intake=OtlpIntake(sink=Behind(), projection=lambda: KEEP), refused=Writing().refused)
     with running(receiver):
         began = time.monotonic()
         assert outcome(send(receiver)) in {"OK", 200}
@@ -131,7 +131,9 @@ def test_answer_of_who_sends_too_fast_comes_after_a_pause(kind: type[GrpcReceive
 
 def test_calls_that_are_held_back_leave_room_for_others() -> None:
     resting = threading.Semaphore(0)
-    receiver = GrpcReceiver(intake=OtlpIntake(sink=Behind(), projection=lambda: KEEP), refused=Writing().refused, port=0, max_calls=4)
+    receiver = GrpcReceiver(
+        intake=OtlpIntake(sink=Behind(), projection=lambda: KEEP), refused=Writing().refused, limits=GrpcLimits(max_calls=4)
+    )
     answers: list[Called | Reply] = []
 
     def rest(receipt: PendingResponse, _transport: str) -> None:
@@ -158,6 +160,6 @@ def test_pause_counts_for_the_time_that_a_sender_has(
 ) -> None:
     monkeypatch.setattr(intake_module, "RECEIPT_SECONDS", PAUSE_SECONDS / 2)
     sink.seconds = PAUSE_SECONDS
-    receiver = kind(intake=OtlpIntake(sink=sink, projection=lambda: KEEP), refused=sink.refused, port=0)
+    receiver = kind(intake=OtlpIntake(sink=sink, projection=lambda: KEEP), refused=sink.refused)
     with running(receiver):
         assert outcome(send(receiver)) in {"UNAVAILABLE", 503}

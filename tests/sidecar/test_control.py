@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_toolcall_eval.receivers.listening import ListenOptions
 from otel_toolcall_eval.sidecar.admin.control import MAX_BODY_BYTES, ControlListener
 from tests.receivers.certificates import Client, Files, bearer
 from tests.receivers.receivers import JSON, Reply, ask, running
@@ -43,9 +44,8 @@ class BoundCriteria:
 def listening(
     bound: BoundCriteria, *, allowed_hosts: frozenset[str] = frozenset(), tls: ServerTls | None = None, tokens: Tokens | None = None
 ) -> Iterator[int]:
-    listener = ControlListener(
-        bind=bound.bind, known=lambda: bound.known, refused=bound.refused, allowed_hosts=allowed_hosts, tls=tls, tokens=tokens
-    )
+    listen = ListenOptions(port_option="--control", allowed_hosts=allowed_hosts, tls=tls, tokens=tokens)
+    listener = ControlListener(bind=bound.bind, known=lambda: bound.known, refused=bound.refused, listen=listen)
     with running(listener) as port:
         yield port
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -24,15 +24,13 @@ from otel_toolcall_eval.otlp.unpacking import gunzip, is_packed, too_large
 from otel_toolcall_eval.receivers.grpc.calls import MESSAGE_SECONDS, MOST_CALLS, CallGate, TokenInterceptor, server_credentials
 from otel_toolcall_eval.receivers.grpc.health import HEALTH_CALLS, HEALTH_READING, HEALTH_REQUEST_BYTES, HEALTH_SECONDS, Health
 from otel_toolcall_eval.receivers.intake import DEFAULT_MAX_MESSAGE_BYTES, reason_of, wait_for
-from otel_toolcall_eval.receivers.listening import check_free, display_address
+from otel_toolcall_eval.receivers.listening import ListenOptions, check_free, display_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from otel_toolcall_eval.engine.work_items import PendingResponse
     from otel_toolcall_eval.receivers.intake import OtlpIntake, RejectionCounter
-    from otel_toolcall_eval.receivers.tls import ServerTls
-    from otel_toolcall_eval.receivers.tokens import Tokens
 
 TRANSPORT = "grpc"
 
@@ -46,6 +44,24 @@ _IDLE_MS = 300_000  # a client whose connection is closed while it has no call o
 _STOP_MARGIN_SECONDS = 5.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcLimits:
+    """What senders may take of a gRPC server.
+
+    Attributes:
+        max_message_bytes: largest message, packed and unpacked.
+        max_pending_bytes: bytes of all messages that are held at the same time; beyond, senders are asked to resend.
+        max_calls: at a time, beside those to the health service; beyond, one that is slow to send its message is ended, or senders are
+            asked to resend.
+        message_seconds: time for the message of a call.
+    """
+
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    max_pending_bytes: int = 4 * DEFAULT_MAX_MESSAGE_BYTES
+    max_calls: int = MOST_CALLS
+    message_seconds: float = MESSAGE_SECONDS
+
+
 class GrpcReceiver:
     """A gRPC server for OTLP. Start it once, stop it as often as you like; both may be called from any thread."""
 
@@ -54,43 +70,23 @@ class GrpcReceiver:
         *,
         intake: OtlpIntake,
         refused: RejectionCounter,
-        host: str = "127.0.0.1",
-        port: int = 4317,
-        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
-        max_pending_bytes: int = 4 * DEFAULT_MAX_MESSAGE_BYTES,
-        max_calls: int = MOST_CALLS,
-        message_seconds: float = MESSAGE_SECONDS,
-        port_option: str = "--grpc-port",
-        tls: ServerTls | None = None,
-        tokens: Tokens | None = None,
+        listen: ListenOptions | None = None,
+        limits: GrpcLimits | None = None,
     ) -> None:
         """Prepare; nothing listens yet.
 
         Args:
             intake: takes the requests.
-            refused: counts the requests that were not taken.
-            host: address to listen on.
-            port: 0 takes any free one.
-            max_message_bytes: largest message, packed and unpacked.
-            max_pending_bytes: bytes of all messages that are held at the same time; beyond, senders are asked to resend.
-            max_calls: calls under way at a time, beside those to the health service; beyond, one that is slow to send its message is
-                ended, or senders are asked to resend.
-            message_seconds: time for the message of a call.
-            port_option: what the reader of an error about the port is told to change.
-            tls: without it, nothing is encrypted.
-            tokens: every call but those to the health service needs one of them; without it, none does.
+            refused: counts the requests that are rejected.
+            listen: where, and whom it admits; without it, any free port of this machine.
+            limits: without it, the defaults.
         """
         self._intake = intake
         self._refused = refused
-        self._host = host
-        self._asked_port = port
-        self._max_message_bytes = max_message_bytes
-        self._max_pending_bytes = max_pending_bytes
-        self._max_calls = max_calls
-        self._held_back = threading.BoundedSemaphore(max(1, max_calls // 2))  # answers; other senders need places, too
-        self._message_seconds = message_seconds
-        self._port_option = port_option
-        self._tls = tls
+        self._listen = listen or ListenOptions(port_option="--grpc")
+        self._limits = limits or GrpcLimits()
+        self._held_back = threading.BoundedSemaphore(max(1, self._limits.max_calls // 2))  # responses; other senders need room, too
+        tokens = self._listen.tokens
         self._interceptors: list[grpc.ServerInterceptor[bytes, bytes]] = [] if tokens is None else [TokenInterceptor(tokens, self._refuse)]
         self._port = 0
         self._calls: Sequence[CallGate] = ()
@@ -105,24 +101,24 @@ class GrpcReceiver:
     def start(self) -> None:
         """Listen and serve; raises SettingsError if the port can't be had."""
         # gRPC itself would print to stderr and raise a RuntimeError without the reason.
-        check_free(self._host, self._asked_port, port_option=self._port_option)
-        calls = self._bounds(self._max_calls, self._max_pending_bytes, self._message_seconds)
-        seconds = min(self._message_seconds, HEALTH_SECONDS)
+        check_free(self._listen.host, self._listen.port, port_option=self._listen.port_option)
+        calls = self._bounds(self._limits.max_calls, self._limits.max_pending_bytes, self._limits.message_seconds)
+        seconds = min(self._limits.message_seconds, HEALTH_SECONDS)
         health = self._bounds(HEALTH_CALLS, HEALTH_CALLS * HEALTH_REQUEST_BYTES, seconds, reading=HEALTH_READING)
         server = grpc.server(calls.workers, interceptors=self._interceptors, options=self._options())
         exports = {f"/{name}/Export": partial(self._answer, signal) for signal, name in GRPC_SERVICES.items()}
         server.add_generic_rpc_handlers((calls.service(exports), *self._health.handlers(health)))
-        address = display_address(self._host, self._asked_port)
+        address = display_address(self._listen.host, self._listen.port)
         try:
-            if self._tls is None:
+            if self._listen.tls is None:
                 self._port = server.add_insecure_port(address)
             else:
-                self._port = server.add_secure_port(address, server_credentials(self._tls))
+                self._port = server.add_secure_port(address, server_credentials(self._listen.tls))
         except RuntimeError as error:  # taken since we looked
             calls.stop()
             health.stop()
-            fix = f"stop the other process or choose another port with {self._port_option}"
-            what = "the port is in use" if self._tls is None else "the port is in use, or gRPC can't use the certificate"
+            fix = f"stop the other process or choose another port with {self._listen.port_option}"
+            what = "the port is in use" if self._listen.tls is None else "the port is in use, or gRPC can't use the certificate"
             raise SettingsError(where=address, what=what, fix=fix) from error
         self._calls, self._server = (calls, health), server
         self.set_serving(serving=True)
@@ -162,7 +158,7 @@ class GrpcReceiver:
             # Else gRPC widens the window of every call to megabytes, and holds what nobody has asked for yet. A message that is asked for
             # gets a window of its size in any case.
             ("grpc.http2.bdp_probe", 0),
-            ("grpc.max_receive_message_length", self._max_message_bytes),
+            ("grpc.max_receive_message_length", self._limits.max_message_bytes),
             ("grpc.max_metadata_size", _METADATA_BYTES),
             ("grpc.max_concurrent_streams", _STREAMS_PER_CONNECTION),
             ("grpc.per_message_decompression", 0),
@@ -203,9 +199,9 @@ class GrpcReceiver:
 
     def _unpacked(self, message: bytes) -> bytes:
         if is_packed(message):
-            return gunzip(message, self._max_message_bytes)
-        if len(message) > self._max_message_bytes:
-            raise too_large(self._max_message_bytes)
+            return gunzip(message, self._limits.max_message_bytes)
+        if len(message) > self._limits.max_message_bytes:
+            raise too_large(self._limits.max_message_bytes)
         return message
 
     def _refuse(self, error: IntakeError, context: grpc.ServicerContext) -> NoReturn:

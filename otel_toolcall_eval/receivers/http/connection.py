@@ -12,12 +12,14 @@ Threads: the receiver's event loop only.
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
 
 from otel_toolcall_eval.otlp.replies import Encoding, status_reply
+from otel_toolcall_eval.receivers.intake import DEFAULT_MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,12 +31,36 @@ if TYPE_CHECKING:
 SERVER_HEADER = {"Server": "otel-toolcall-eval"}
 """Sent with every answer, in place of the library's own, which names versions."""
 
+MOST_CONNECTIONS = 512
+"""Open at a time: half of the files that most systems let a process open by default; the other half is for gRPC, which can't be bounded."""
+
 MAX_HEADERS = 64
 """Headers of one request."""
 
 _LARGEST_HEAD_LINE_BYTES = 8 << 10
 _LARGEST_HEAD_BYTES = 64 << 10  # all headers of a request; the parser holds them until they are complete
 _LINGER_SECONDS = 5.0  # after an answer that came early: lets the sender finish, else it may never read the answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """What one client, and all clients together, may take of a listener.
+
+    Attributes:
+        head_seconds: time for the headers of a request, and before that for the TLS handshake.
+        body_seconds: time for a request's body, and for the client to read the answer.
+        idle_seconds: how long a connection may stay unused between requests.
+        max_connections: open at a time; beyond, one that keeps us waiting is closed, or the new one is rejected with 503.
+        max_message_bytes: largest body, packed and unpacked.
+        max_pending_bytes: bytes of all bodies that are held at the same time; beyond, senders are asked to resend.
+    """
+
+    head_seconds: float = 10.0
+    body_seconds: float = 30.0
+    idle_seconds: float = 75.0
+    max_connections: int = MOST_CONNECTIONS
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    max_pending_bytes: int = 4 * DEFAULT_MAX_MESSAGE_BYTES
 
 
 class Connection(web.RequestHandler):
@@ -52,9 +78,7 @@ class Connection(web.RequestHandler):
         loop: asyncio.AbstractEventLoop,
         crowd: ConnectionPool,
         refused: Callable[[str], None],
-        head_seconds: float,
-        answer_seconds: float,
-        idle_seconds: float,
+        limits: HttpLimits,
     ) -> None:
         """Prepare for one client.
 
@@ -63,14 +87,12 @@ class Connection(web.RequestHandler):
             loop: the receiver's loop.
             crowd: all connections of the receiver.
             refused: counts, by reason, what is not HTTP, who was too slow, and who found no place.
-            head_seconds: time for the headers of a request, the first counting from the connection.
-            answer_seconds: time for the client to read an answer that does not fit into the system's buffers.
-            idle_seconds: how long the client may leave the connection unused between requests.
+            limits: of time.
         """
         super().__init__(
             server,
             loop=loop,
-            keepalive_timeout=idle_seconds,
+            keepalive_timeout=limits.idle_seconds,
             access_log=None,  # type: ignore[arg-type] # aiohttp's way of saying: none
             max_line_size=_LARGEST_HEAD_LINE_BYTES,
             max_field_size=_LARGEST_HEAD_LINE_BYTES,
@@ -80,10 +102,10 @@ class Connection(web.RequestHandler):
         )
         self._crowd = crowd
         self._refused = refused
-        self._head_seconds = head_seconds
+        self._head_seconds = limits.head_seconds
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
-        self._answer_seconds = answer_seconds
+        self._answer_seconds = limits.body_seconds
         self._answer_timer: asyncio.TimerHandle | None = None
         self._answered = 0  # requests; aiohttp counts in _request_count those whose headers are complete
         self.was_made = False

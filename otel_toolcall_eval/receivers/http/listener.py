@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from otel_toolcall_eval.receivers.http.answers import HttpAnswers
-    from otel_toolcall_eval.receivers.tls import ServerTls
+    from otel_toolcall_eval.receivers.http.connection import HttpLimits
+    from otel_toolcall_eval.receivers.listening import ListenOptions
 
-
-MOST_CONNECTIONS = 512
-"""Open at a time: half of the files that most systems let a process open unasked; the other half is for gRPC, which can't be bounded."""
 
 _LOOP_TURNS = 5  # asyncio needs three from an accepted socket to a connection, two from a close to a closed socket
 _CLOSE_SECONDS = 1.0  # for connections that are cut anyway, and for a client's answer to the end of TLS
@@ -47,43 +45,25 @@ class HttpListener:
         self,
         service: Callable[[], HttpAnswers],
         *,
-        host: str,
-        port: int,
-        port_option: str,
+        listen: ListenOptions,
         thread_name: str,
         refused: Callable[[str], None],
-        tls: ServerTls | None = None,
-        head_seconds: float = 10.0,
-        answer_seconds: float = 30.0,
-        idle_seconds: float = 75.0,
-        max_connections: int = MOST_CONNECTIONS,
+        limits: HttpLimits,
     ) -> None:
         """Prepare; nothing listens yet.
 
         Args:
             service: makes what answers the requests; called on the loop.
-            host: address to listen on.
-            port: 0 takes any free one.
-            port_option: what the reader of an error about the port is told to change.
+            listen: where, and with which TLS.
             thread_name: of the loop's thread.
-            refused: counts, by reason, what is not HTTP, who was too slow, could not begin TLS, or found no place.
-            tls: without it, nothing is encrypted.
-            head_seconds: time for the headers of a request, and before that for the TLS handshake.
-            answer_seconds: time for the client to read an answer.
-            idle_seconds: how long a connection may stay unused.
-            max_connections: open at a time; beyond, one that keeps us waiting is closed, or the new one is asked to come again.
+            refused: counts, by reason, what is not HTTP, and clients that were too slow, could not begin TLS, or found no room.
+            limits: of connections and of time.
         """
         self._service = service
-        self._host = host
-        self._asked_port = port
-        self._port_option = port_option
+        self._options = listen
         self._thread_name = thread_name
-        self._tls = tls
         self._refused = refused
-        self._head_seconds = head_seconds
-        self._answer_seconds = answer_seconds
-        self._max_connections = max_connections
-        self._idle_seconds = idle_seconds
+        self._limits = limits
         self._port = 0
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -96,7 +76,7 @@ class HttpListener:
 
     def start(self) -> None:
         """Listen and serve; raises SettingsError if the port can't be had."""
-        listening = listen(self._host, self._asked_port, port_option=self._port_option)
+        listening = listen(self._options.host, self._options.port, port_option=self._options.port_option)
         self._port = listening.getsockname()[1]
         started: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(listening, started), name=self._thread_name, daemon=True)
@@ -126,9 +106,9 @@ class HttpListener:
         service = self._service()
         server = web.Server(service.handle, loop=loop)
 
-        crowd = ConnectionPool(self._max_connections)
+        crowd = ConnectionPool(self._limits.max_connections)
 
-        handshakes = Handshakes(refused=self._refused, listener=self._thread_name, seconds=self._head_seconds)
+        handshakes = Handshakes(refused=self._refused, listener=self._thread_name, seconds=self._limits.head_seconds)
 
         def connection() -> Connection:
             made = Connection(
@@ -136,11 +116,9 @@ class HttpListener:
                 loop=loop,
                 crowd=crowd,
                 refused=self._refused,
-                head_seconds=self._head_seconds,
-                answer_seconds=self._answer_seconds,
-                idle_seconds=self._idle_seconds,
+                limits=self._limits,
             )
-            if self._tls is not None:
+            if self._options.tls is not None:
                 handshakes.watch(lambda: made.was_made)
             return made
 
@@ -157,19 +135,19 @@ class HttpListener:
         transports = [connected.transport for connected in server.connections]
         await server.shutdown(_CLOSE_SECONDS)
         await _let_callbacks_run()  # closed connections let go of their sockets
-        if self._tls is not None:
+        if self._options.tls is not None:
             await _cut_tls(transports)
         service.close()
 
     async def _accept(self, connection: Callable[[], Connection], listening: socket.socket, handshakes: Handshakes) -> asyncio.Server:
         loop = asyncio.get_running_loop()
-        if self._tls is None:
+        if self._options.tls is None:
             return await loop.create_server(connection, sock=listening)
         return await loop.create_server(
             connection,
             sock=listening,
-            ssl=self._tls.asyncio_context(failed=handshakes.failed),
-            ssl_handshake_timeout=self._head_seconds,
+            ssl=self._options.tls.asyncio_context(failed=handshakes.failed),
+            ssl_handshake_timeout=self._limits.head_seconds,
             ssl_shutdown_timeout=_CLOSE_SECONDS,
         )
 

@@ -19,6 +19,7 @@ from otel_toolcall_eval.model.errors import DecodeError, IntakeError
 from otel_toolcall_eval.otlp.replies import Encoding
 from otel_toolcall_eval.receivers.http.answers import HttpAnswers, HttpResponse, MethodError, NotFoundError, UnsupportedMediaError
 from otel_toolcall_eval.receivers.http.body import BodyReader
+from otel_toolcall_eval.receivers.http.connection import HttpLimits
 from otel_toolcall_eval.receivers.http.listener import HttpListener
 from otel_toolcall_eval.receivers.http.origins import Hosts
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from otel_toolcall_eval.receivers.intake import RejectionCounter
-    from otel_toolcall_eval.receivers.tls import ServerTls
+    from otel_toolcall_eval.receivers.listening import ListenOptions
     from otel_toolcall_eval.receivers.tokens import Tokens
 
 TRANSPORT = "control"
@@ -64,40 +65,23 @@ class ControlListener(HttpListener):
         bind: Callable[[bytes, Sequence[str]], None],
         known: Callable[[], Collection[str]],
         refused: RejectionCounter,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        port_option: str = "listen.control",
-        allowed_hosts: frozenset[str] = frozenset(),
-        tls: ServerTls | None = None,
-        tokens: Tokens | None = None,
+        listen: ListenOptions,
     ) -> None:
         """Prepare; nothing listens yet.
 
         Args:
             bind: takes a trace ID of 16 bytes and the names of criteria; called on the loop, so it must not wait.
-            known: every name that criteria have, aliases too; asked for each request, since criteria are reloaded.
-            refused: counts the requests that were not taken.
-            host: address to listen on.
-            port: 0 takes any free one.
-            port_option: what the reader of an error about the port is told to change.
-            allowed_hosts: further names under which requests are answered, see ``http_hosts``.
-            tls: without it, nothing is encrypted.
-            tokens: every request needs one of them; without it, none does.
+            known: every name that criteria have, aliases too; called for each request, since criteria are reloaded.
+            refused: counts the requests that are rejected.
+            listen: where, and whom it admits.
         """
 
         def service() -> ControlService:
-            return ControlService(bind=bind, known=known, refused=refused, hosts=Hosts(host, allowed_hosts), tokens=tokens)
+            hosts = Hosts(listen.host, listen.allowed_hosts)
+            return ControlService(bind=bind, known=known, refused=refused, hosts=hosts, tokens=listen.tokens)
 
-        super().__init__(
-            service,
-            host=host,
-            port=port,
-            port_option=port_option,
-            thread_name="control-http",
-            max_connections=MAX_CONNECTIONS,
-            refused=partial(refused, TRANSPORT),
-            tls=tls,
-        )
+        limits = HttpLimits(max_connections=MAX_CONNECTIONS)
+        super().__init__(service, listen=listen, limits=limits, thread_name="control-http", refused=partial(refused, TRANSPORT))
 
 
 class ControlService(HttpAnswers):
