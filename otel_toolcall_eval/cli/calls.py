@@ -54,7 +54,7 @@ def _trace(trace_id: bytes, found: Extraction, explained: Sequence[SpanExplanati
 
 
 def _call(sequence: int, call: ToolCall) -> dict[str, object]:
-    """Return a call under the names of DIALECTS, section 2b. Raw text stands there only where the value alone would not do."""
+    """Return a call as JSON. Raw text is added only where the value alone would not do."""
     return {
         "name": call.name,
         "aliases": call.aliases,

@@ -130,7 +130,7 @@ def _print_sets(sets: Sequence[CriteriaSet]) -> None:
     from rich.table import Table  # noqa: PLC0415 - an extra
 
     table = Table(header_style="bold")
-    for title in ("criteria", "evaluators", "judges"):
+    for title in ("criteria", "evaluators", "selects"):
         table.add_column(title, overflow="fold")
     for found in sets:
         evaluators = ", ".join(check.evaluator for check in found.checks)

@@ -49,12 +49,12 @@ class DemoError(ToolCallEvalError):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the sample; 0 if every run was judged."""
+    """Run the sample; 0 if every run was evaluated."""
     as_json = arguments.format == "json"
     out = None if as_json else console()
     with sidecar() as (ready, lines):
         _say(out, f"[bold]1. A sidecar runs in another process[/] and takes OTLP/gRPC on {ready['grpc']}, OTLP/HTTP on {ready['http']}.")
-        _say(out, f"   It judges by the criteria in {EVALUATIONS}\n")
+        _say(out, f"   It evaluates by the criteria in {EVALUATIONS}\n")
         _say(out, "[bold]2. The weather agent runs[/] and exports its spans through the ordinary OTLP exporter:")
         runs = _play(str(ready["grpc"]), out)
         _say(out, "\n[bold]3. Verdicts fall[/] as the sidecar finds each trace complete:")
@@ -160,7 +160,7 @@ def _collect(lines: queue.Queue[Record], runs: Mapping[str, Scenario], out: Cons
         except queue.Empty:
             record = {"event": "ended"}
         if "trace_id" not in record:
-            raise DemoError(where="demo", what="not every run was judged in time", fix="run it again; if it stays, please report it")
+            raise DemoError(where="demo", what="not every run was evaluated in time", fix="run it again; if it stays, please report it")
         verdicts[str(record["trace_id"])].append(record)
         label = str(record["label"])
         _say(
@@ -196,9 +196,9 @@ def _show(out: Console, runs: Mapping[str, Scenario], verdicts: Mapping[str, Seq
     out.print("\n[bold]Where to go next[/]")
     program = command_line()
     for arguments, why in (
-        ("serve --criteria PATH --verdicts text", "judge your own agent: point its OTLP exporter at 127.0.0.1:4317"),
+        ("serve --criteria PATH --verdicts text", "evaluate your own agent: point its OTLP exporter at 127.0.0.1:4317"),
         ("calls traces.jsonl", "see which tool calls are read out of recorded spans"),
-        ("evaluate traces.jsonl --criteria PATH", "judge recorded traces, in CI for example"),
+        ("evaluate traces.jsonl --criteria PATH", "evaluate recorded traces, in CI for example"),
     ):
         out.print(f"  {program} {arguments:<40} {why}", soft_wrap=True)
     out.print(f"  The criteria used here, to copy from: {EVALUATIONS}", soft_wrap=True)

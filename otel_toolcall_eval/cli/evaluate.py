@@ -1,4 +1,4 @@
-"""``evaluate``: judges recorded traces by criteria."""
+"""``evaluate``: evaluates recorded traces by criteria."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ STYLES = {Label.PASS: "green", Label.FAIL: "bold red", Label.INCONCLUSIVE: "yell
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Judge and report.
+    """Evaluate and report.
 
     Returns:
-        0 if every verdict passed, 1 if one did not, 2 if a part of the input could not be used or nothing was judged.
+        0 if every verdict passed, 1 if one did not, 2 if a part of the input could not be used or nothing was evaluated.
     """
     settings = load(arguments.settings, arguments.criteria)
     if not settings.criteria:
@@ -48,9 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print_table(reports, tally, explain_of(settings))
     for fault in pipeline.take_faults():
-        raise fault  # a bug of ours: the run must not look like one that judged everything
+        raise fault  # a bug of ours: the run must not look like one that evaluated everything
     if tally.traces or not problems:  # else it's said already why there is nothing
-        problems += _unjudged(tally)
+        problems += _unevaluated(tally)
     remark(problems, "error")
     if problems:
         return 2
@@ -63,7 +63,7 @@ class RunTotals:
     """The totals of a run, counted as reports go by."""
 
     def __init__(self, criteria: Sequence[CriteriaSet]) -> None:
-        """Start with nothing judged by ``criteria``."""
+        """Start with nothing evaluated by ``criteria``."""
         self.criteria = criteria
         self.traces = 0
         self.unbound = 0
@@ -105,7 +105,7 @@ class RunTotals:
 
 
 def _write_json(reports: Iterable[TraceReport], tally: RunTotals) -> None:
-    """Write one trace a line, each as it is judged: a long recording's document is never held."""
+    """Write one trace a line, each as it is evaluated: a long recording's document is never held."""
     sys.stdout.write('{"traces": [')
     for number, report in enumerate(reports):
         sys.stdout.write(",\n" if number else "\n")
@@ -138,8 +138,8 @@ def _result(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _unjudged(tally: RunTotals) -> list[Problem]:
-    """Return why nothing was judged, if nothing was: a run that judges nothing must never look like one that passed."""
+def _unevaluated(tally: RunTotals) -> list[Problem]:
+    """Return why nothing was evaluated, if nothing was: such a run must never look like one that passed."""
     known = ", ".join(found.name for found in tally.criteria[:SHOWN_NAMES])
     found = [
         Problem(
@@ -150,7 +150,9 @@ def _unjudged(tally: RunTotals) -> list[Problem]:
         for name, count in sorted(tally.asking.items())[:SHOWN_NAMES]
     ]
     if not tally.traces:
-        found.append(Problem(where="traces", what="there is no span to judge", fix="record the agent's spans as OTLP and name that file"))
+        found.append(
+            Problem(where="traces", what="there is no span to evaluate", fix="record the agent's spans as OTLP and name that file")
+        )
     elif not found and tally.unbound == tally.traces:
         present = f"the traces come from {', '.join(sorted(tally.services))}, their roots are named {', '.join(sorted(tally.roots))}"
         found.append(
@@ -203,7 +205,7 @@ def _print_table(reports: Iterable[TraceReport], tally: RunTotals, explain: Expl
 def _worth_showing(reports: Iterable[TraceReport]) -> tuple[list[tuple[str, Verdict]], list[str]]:
     """Return the verdicts that fit a table, with their traces, and what users should know.
 
-    Nobody reads thousands of rows, and drawing them takes longer than judging: what did not pass goes first.
+    Nobody reads thousands of rows, and drawing them takes longer than evaluating: what did not pass goes first.
     """
     passed: list[tuple[int, str, Verdict]] = []
     others: list[tuple[int, str, Verdict]] = []

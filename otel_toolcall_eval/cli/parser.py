@@ -21,10 +21,10 @@ exit codes:
   0  everything passed          1  something failed or is inconclusive          2  the input can't be used
 
 first steps:
-  otel-toolcall-eval demo                                   watch an agent being judged
+  otel-toolcall-eval demo                                   watch an agent being evaluated
   otel-toolcall-eval calls traces.jsonl                     see which tool calls are read out of recorded spans
-  otel-toolcall-eval evaluate traces.jsonl --criteria evals/   judge them
-  otel-toolcall-eval serve --criteria evals/                receive OTLP on 127.0.0.1:4317 and :4318, and judge what comes
+  otel-toolcall-eval evaluate traces.jsonl --criteria evals/   evaluate them
+  otel-toolcall-eval serve --criteria evals/                receive OTLP on 127.0.0.1:4317 and :4318, and evaluate it
 """
 
 
@@ -98,7 +98,7 @@ def _serve(commands: Commands[_Parser]) -> None:
     parser = _command(
         commands,
         "serve",
-        "run the sidecar: receive OTLP, judge each trace, send the scores",
+        "run the sidecar: receive OTLP, evaluate each trace, export the scores",
         "  otel-toolcall-eval serve\n"
         "  otel-toolcall-eval serve --criteria evals/ --verdicts text\n"
         "  otel-toolcall-eval serve --config config/sidecar.yaml\n"
@@ -117,7 +117,7 @@ def _evaluate(commands: Commands[_Parser]) -> None:
     parser = _command(
         commands,
         "evaluate",
-        "judge recorded traces by criteria",
+        "evaluate recorded traces by criteria",
         "  otel-toolcall-eval evaluate traces.jsonl --criteria evals/\n"
         "  otel-toolcall-eval evaluate run1.json run2.pb.gz --criteria policy.yaml --format json\n"
         "  cat traces.jsonl | otel-toolcall-eval evaluate - --criteria policy.yaml\n",
@@ -174,7 +174,7 @@ def _demo(commands: Commands[_Parser]) -> None:
     parser = _command(
         commands,
         "demo",
-        "run a sample agent against a sidecar and show how its tool calls are judged",
+        "run a sample agent against a sidecar and show how its tool calls are evaluated",
         "  otel-toolcall-eval demo\n",
     )
     _add_format(parser)

@@ -93,7 +93,7 @@ SHOW_AFTER_SECONDS = 1.0
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that is told how many more bytes are done. Nothing is shown to a pipe, or before a second has passed."""
+    """Yield a function that takes how many more bytes are done. Nothing is shown to a pipe, or before a second has passed."""
     if not sys.stderr.isatty() or total <= 0:
         yield lambda _done: None
         return

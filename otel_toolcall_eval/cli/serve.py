@@ -40,7 +40,7 @@ SHOWN_SETS = 6
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal; 0, and a log line if something could not be judged or sent in time."""
+    """Serve until a signal; 0, and a log line if something could not be evaluated or sent in time."""
     with without_collector():
         settings = _settings(arguments)
         _configure_logging(settings)
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         done = sidecar.run()
     if not done:
-        logging.getLogger(__name__).error("ended before everything was judged and sent%s", _left(sidecar))
+        logging.getLogger(__name__).error("ended before everything was evaluated and sent%s", _left(sidecar))
     return 0  # supervisors take another code for a crash, and start us again
 
 
@@ -69,8 +69,8 @@ def _left(sidecar: Sidecar) -> str:
         return "; see the lines above, check the endpoints, or raise completion.shutdown_timeout"
     left = f": {sidecar.unevaluated} traces were left open"
     if sidecar.settings.journal.path is not None:
-        return f"{left}, which the next start judges"
-    return f"{left}; raise completion.shutdown_timeout, or set journal.path, so that the next start judges them"
+        return f"{left}, which the next start evaluates"
+    return f"{left}; raise completion.shutdown_timeout, or set journal.path, so that the next start evaluates them"
 
 
 def _tell(sidecar: Sidecar, verdicts: str) -> None:
@@ -102,7 +102,7 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
     where = ", ".join(str(source.path) for source in settings.criteria)
     wait = settings.completion.wait_after_root_ns / 1e9
     grpc, http = settings.listen.grpc, settings.listen.http
-    # Nobody can be sent to 0.0.0.0, so people are told an address that works from here, and that there are others.
+    # 0.0.0.0 is no address to connect to, so print one that works from here, and that there are others.
     here = {name: address.from_here for name, address in sidecar.addresses.items()}
     everywhere = [name for name, address in sidecar.addresses.items() if address.is_every]
     url = f"{http.scheme}://{here['http']}"
@@ -114,7 +114,7 @@ def greeting(sidecar: Sidecar, *, verdicts: bool) -> str:
         *(f"  control   {request} binds criteria to a trace" for request in control),
         *([f"  reached   by every name and address of this machine: {', '.join(everywhere)}"] if everywhere else []),
         f"  criteria  {len(sets)} from {where}: {names}" if sets else "  criteria  none: every trace will be counted as unbound",
-        f"  judges    a trace {wait:g} s after its root span and its last span",
+        f"  evaluates a trace {wait:g} s after its root span and its last span",
         f"  scores    {url}/metrics" + (f"; OTLP to {', '.join(shown)}" if shown else "; not sent by OTLP"),
     ]
     if forward is not None:

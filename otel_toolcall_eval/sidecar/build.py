@@ -217,7 +217,7 @@ def _pages(telemetry: Telemetry, worker: Worker) -> dict[str, PageSource]:
 
 
 def reload_criteria(settings: Settings, pipeline: Pipeline) -> LoadedCriteria:
-    """Load the criteria again and judge by them from the next trace on.
+    """Load the criteria again; they apply from the next trace on.
 
     Raises:
         CriteriaError: they can't be used; the old ones stay in force.
@@ -230,7 +230,7 @@ def reload_criteria(settings: Settings, pipeline: Pipeline) -> LoadedCriteria:
 
 
 def build_client(settings: Settings, *, version: str) -> Client | None:
-    """Build what speaks to the downstream; None if nothing is passed on.
+    """Build the client for the downstream; None if nothing is forwarded.
 
     Raises:
         SettingsError: a file can't be used.
@@ -258,7 +258,7 @@ def build_client(settings: Settings, *, version: str) -> Client | None:
 
 
 def build_forwarder(client: Client | None, settings: Settings, *, on_delivered: Callable[[float], None] | None) -> Forwarder | None:
-    """Build what passes requests on to a client; nothing runs yet."""
+    """Build the forwarder; nothing runs yet."""
     from otel_toolcall_eval.exporters.forward.forwarder import Forwarder  # noqa: PLC0415
 
     if client is None:

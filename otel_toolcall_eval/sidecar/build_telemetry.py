@@ -1,4 +1,4 @@
-"""Builds where the sidecar's own telemetry goes from settings, for ``wiring``."""
+"""Builds the exporters of the sidecar's own telemetry from settings."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def raise_file_limit() -> int:
 
 
 def return_large_blocks() -> bool:
-    """Have the C library give blocks from 256 KiB on back to the system as soon as they are free; False where it can't be told.
+    """Have the C library give blocks from 256 KiB on back to the system as soon as they are free; False where that is impossible.
 
     Left alone, glibc raises that size to 32 MiB once large blocks were freed, and the memory of one large request stays with the
     process (130 MiB were measured after four requests of 64 MiB). Elsewhere (musl, macOS) this is what happens unasked.
@@ -78,7 +78,7 @@ def loading_more() -> Iterator[None]:
 def collect_garbage_seldom() -> None:
     """Keep the garbage collector away from what stays, and call it after 20,000 new objects instead of 700.
 
-    Judging makes some hundred objects for a trace, none of them in a cycle, and reference counts free them; the collector took a fifth
+    Evaluating makes some hundred objects for a trace, none of them in a cycle, and reference counts free them; the collector took a fifth
     of the time to find nothing. To be called once modules are loaded: these objects are not looked at again. Only for a process of
     our own: in the agent's, the collector is the agent's business.
     """

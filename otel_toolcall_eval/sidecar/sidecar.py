@@ -1,4 +1,4 @@
-"""Runs a sidecar: starts the receivers, waits for a signal, shuts down so that nothing that was accepted goes unjudged."""
+"""Runs a sidecar: starts the receivers, waits for a signal, shuts down so that everything that was accepted is evaluated."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ Polling sees what a Kubernetes ConfigMap does (a link is swapped), which inotify
 """
 
 DRAIN_SHARE = 0.3
-"""Of the shutdown time, for requests that are under way; the rest is for judging and sending."""
+"""Of the shutdown time, for requests that are under way; the rest is for evaluating and sending."""
 
 FORWARD_SHARE = 0.6
-"""Of what is left once all is judged, for passing on what waits; the rest is for sending our own telemetry."""
+"""Of the time that is left once all is evaluated, for forwarding what is queued; the rest is for sending our own telemetry."""
 
 _LATER = ("jinja2", "prometheus_client")
 """Of the extra, what is loaded after the start. That it is missing is said at the start all the same."""
@@ -104,7 +104,7 @@ class Sidecar:
             SettingsError: settings or criteria can't be used, or a part of the ``sidecar`` extra is missing.
         """
         load_parts()
-        from otel_toolcall_eval.sidecar import build as wiring_sidecar  # noqa: PLC0415 - the extra is needed from here on only
+        from otel_toolcall_eval.sidecar import build as building  # noqa: PLC0415 - the extra is needed from here on only
 
         self.settings = settings
         self._draining = False
@@ -112,8 +112,8 @@ class Sidecar:
         self.unevaluated = 0
         self._signals = _Signals()
         self._loading = loading
-        self.parts: SidecarParts = wiring_sidecar.build_sidecar(settings, console=console, problems=self._problems, alive=self._dead)
-        self._reload = wiring_sidecar.reload_criteria
+        self.parts: SidecarParts = building.build_sidecar(settings, console=console, problems=self._problems, alive=self._dead)
+        self._reload = building.reload_criteria
         self._fingerprint = criteria_fingerprint(settings)
 
     @property
@@ -124,7 +124,7 @@ class Sidecar:
         return {name: replace(one.address, port=ports[name] or 0) for name, one in self.settings.listen.listeners.items()}
 
     def start(self) -> None:
-        """Judge and listen.
+        """Evaluate and listen.
 
         Raises:
             SettingsError: a port can't be had; nothing is left running.
@@ -134,7 +134,7 @@ class Sidecar:
                 self.parts.forwarder.start()
             for receiver in self.parts.receivers.listening:
                 receiver.start()
-            # Last, so that a start that fails leaves the journal as it was: the worker would take it up, and judge all of it at the end.
+            # Last, so that a start that fails leaves the journal as it was: the worker would restore it, and evaluate all of it at the end.
             self.parts.worker.start()
         except BaseException:
             self.stop(timeout_seconds=1.0)
@@ -162,7 +162,7 @@ class Sidecar:
         A second SIGTERM ends at once.
 
         Returns:
-            False if ending took longer than allowed, so that something may not have been judged or sent.
+            False if ending took longer than allowed, so that something may not have been evaluated or sent.
         """
         try:
             while not self._signals.stop:
@@ -177,21 +177,21 @@ class Sidecar:
         return done
 
     def stop(self, *, timeout_seconds: float) -> bool:
-        """Stop intake, judge what is open, send it; False if that took longer than allowed. May be called again."""
+        """Stop intake, evaluate open traces, send the verdicts; False if that took longer than allowed. May be called again."""
         deadline = time.monotonic() + timeout_seconds
         self._draining = True
         self.parts.worker.stop_scheduling()
         self.parts.receivers.grpc.set_serving(serving=False)
         for receiver in self.parts.receivers.listening:
             receiver.stop(grace_seconds=max(0.0, min(timeout_seconds * DRAIN_SHARE, deadline - time.monotonic())))
-        judged = self.parts.worker.shutdown(max(0.0, deadline - time.monotonic()))
-        self.unevaluated = 0 if judged else int(self.parts.worker.counts().get(("toolcall_eval.traces.active", ()), 0))
+        evaluated = self.parts.worker.shutdown(max(0.0, deadline - time.monotonic()))
+        self.unevaluated = 0 if evaluated else int(self.parts.worker.counts().get(("toolcall_eval.traces.active", ()), 0))
         forwarder = self.parts.forwarder  # before the last metrics, which count what is lost
         sent = forwarder is None or forwarder.stop(max(0.0, deadline - time.monotonic()) * FORWARD_SHARE)
         sent &= self.parts.telemetry.shutdown(max(0.1, deadline - time.monotonic()))
         if self.parts.journal is not None:
             self.parts.journal.close(delivered=sent, ended=not self.parts.worker.alive, timeout_seconds=deadline - time.monotonic())
-        return judged and sent
+        return evaluated and sent
 
     def _load_pages(self) -> None:
         """Load what only pages need once nobody waits for the start, and before most who look would wait for it."""
@@ -222,7 +222,7 @@ class Sidecar:
             )
         else:
             self.parts.reloads.loaded()
-            _logger.info("criteria reloaded; settings take a restart", extra={"criteria": len(loaded.sets)})
+            _logger.info("criteria reloaded; changing settings requires a restart", extra={"criteria": len(loaded.sets)})
 
     def _on_stop(self, _number: int, _frame: FrameType | None) -> None:
         if self._signals.stop:

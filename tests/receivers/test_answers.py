@@ -1,4 +1,4 @@
-"""Every answer of the receivers, by request: one table over gRPC, HTTP with protobuf and HTTP with JSON. Source: DESIGN, section 6."""
+"""Every answer of the receivers, by request: one table over gRPC, HTTP with protobuf and HTTP with JSON."""
 
 from __future__ import annotations
 

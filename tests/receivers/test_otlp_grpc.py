@@ -98,7 +98,7 @@ def until_goaway(received: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int
 
 
 def test_senders_that_ping_every_ten_seconds_keep_the_floor() -> None:
-    # FAULTS A44: a sender's pings every 10 s ended its connection
+    # A sender's pings every 10 s ended its connection
     options = dict(grpc_receiver(Intake())._options())  # noqa: SLF001 - gRPC does not tell what it was given
     assert options["grpc.http2.min_ping_interval_without_data_ms"] == 9_000
     assert options["grpc.keepalive_permit_without_calls"] == 1

@@ -160,7 +160,7 @@ def test_sigterm_waits_for_a_slow_downstream_and_tells_what_was_lost() -> None:
             lines: list[dict[str, Any]] = [json.loads(line) for line in sidecar.log]
     (lost,) = [line for line in lines if "before the end" in line["message"]]
     assert lost["requests"] == 3
-    assert "ended before everything was judged and sent" in lines[-1]["message"]
+    assert "ended before everything was evaluated and sent" in lines[-1]["message"]
 
 
 def test_a_second_sigterm_does_not_wait(free_port: int) -> None:

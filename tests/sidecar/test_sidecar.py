@@ -125,7 +125,7 @@ def test_scores_come_back_as_metrics_on_the_page_and_by_otlp_and_as_events_below
 
 
 def test_sigterm_judges_what_is_pending_and_ends_cleanly() -> None:
-    # FAULTS A9: a restart loses waiting traces
+    # A restart loses waiting traces
     patient = {"OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_MAX": "1h"}
     with running_sidecar("--criteria", str(EVALUATIONS), quiet="1h", environ=patient) as sidecar:
         traces = play(sidecar, *GOOD_RUNS[:3])
@@ -159,7 +159,7 @@ def _reachable(address: str) -> bool:
 
 @pytest.mark.slow
 def test_dead_collector_does_not_hold_the_end() -> None:
-    # FAULTS A17: exit hangs on a dead collector
+    # Exit hangs on a dead collector
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TOOLCALL_EVAL_COMPLETION_SHUTDOWN_TIMEOUT": "2s"}
     with running_sidecar("--criteria", str(EVALUATIONS), environ=environ) as sidecar:
         play(sidecar, TOKYO)
@@ -337,7 +337,7 @@ def test_ready_sidecar_says_what_it_does_and_what_to_do_next() -> None:
     assert f"OTLP/gRPC on {sidecar.grpc}, OTLP/HTTP on http://{sidecar.http}" in log
     assert "criteria  5 from" in log
     assert "basic_weather" in log
-    assert "judges    a trace 0.3 s after its root span and its last span" in log
+    assert "evaluates a trace 0.3 s after its root span and its last span" in log
     assert "warning: OTEL_TOOLCALL_EVAL_IDLE: this variable sets nothing" in log
 
 

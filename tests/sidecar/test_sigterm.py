@@ -127,7 +127,7 @@ def test_what_there_is_no_time_for_is_counted_and_with_a_journal_left_to_the_nex
             assert post(sidecar.http, request_of(*spans).SerializeToString(), content_type=PROTOBUF)[0] == 200
         assert sidecar.terminate() == 0
         judged = {verdict["id"]: verdict["trace_id"] for verdict in sidecar.drained()}
-    left = re.search(r"(\d+) traces were left open, which the next start judges", "".join(sidecar.log))
+    left = re.search(r"(\d+) traces were left open, which the next start evaluates", "".join(sidecar.log))
     assert left is not None
     assert 0 < len(set(judged.values())) == sent - int(left[1])
     with running_sidecar("--criteria", str(EVALUATIONS), environ=environ, quiet="1h") as sidecar:

@@ -141,7 +141,7 @@ class WeatherAgent:
 
 
 def plan(city: str, action: Action, misbehaviour: Misbehaviour) -> list[AgentStep]:
-    """Return the calls that an action takes, in order, spoiled as told."""
+    """Return the calls that an action takes, in order, spoiled by ``misbehaviour``."""
     steps = [AgentStep(name=tool.__name__, tool=tool, city=city) for tool in PLANS[action]]
     if Misbehaviour.SWAPPED_ORDER in misbehaviour:
         for first in range(0, len(steps) - 1, 2):
@@ -202,7 +202,7 @@ class Scenario:
 
     Attributes:
         title: for people, in a few words.
-        criteria: ID of the test case that judges it, found by the run's inputs.
+        criteria: ID of the test case for it, found by the run's inputs.
     """
 
     title: str

@@ -1,7 +1,6 @@
-"""Answers HTTP requests: counts what it refuses, finishes what is under way, and never tells what was sent.
+"""Answers HTTP requests: counts rejections, finishes requests at shutdown, and never repeats what was sent.
 
-What is served at which path is the affair of the services: ``http_service`` for OTLP and pages, ``control_http`` for the control
-listener.
+The services decide what is served at which path: ``HttpService`` for OTLP and pages, ``ControlService`` for the control listener.
 Threads: the receiver's event loop.
 """
 

@@ -132,7 +132,7 @@ class HttpService(HttpAnswers):
         return _TRANSPORTS[encoding]
 
     def needs_own_name(self, request: web.BaseRequest) -> bool:
-        """Tell whether a request has to be made to a name of ours; see ``http_hosts``."""
+        """Return whether a request has to use a name of ours; see ``origins``."""
         if request.path not in _SIGNALS:
             by_address = request.path.startswith(LOCAL_PATHS) or (self._tokens is None and self._is_gated(request))
             return self._hosts.guards_all or by_address

@@ -1,10 +1,10 @@
-"""The control listener: binds criteria to traces by their IDs, from outside. Source: DESIGN, section 4, rule 2.
+"""The control listener: binds criteria to traces by their IDs, from outside.
 
 ``PUT /v1/traces/{trace_id}/criteria`` with ``{"criteria": ["name", ...]}``, or with the list, or one name, alone; 204 with nothing in it.
-PUT, since repeating it changes nothing: the names are added to those that the trace has. There is no DELETE: a verdict that was given can't
-be taken back. There is no GET: what binds is in the verdict.
-A name that no criteria have is refused, and nothing is bound: a harness with a slip in a name would else wait for a verdict that never
-comes. Criteria that are yet to be loaded can be bound once they are.
+PUT, since repeating it changes nothing: the names are added to those that the trace has. There is no DELETE: a verdict can't be withdrawn.
+There is no GET: each verdict names its criteria.
+A request with an unknown name is rejected as a whole: a harness with a typo would otherwise wait for a verdict that never comes. Criteria
+can be bound once they are loaded.
 """
 
 from __future__ import annotations

@@ -188,10 +188,10 @@ def test_pages_lead_to_each_other(site: StatusSite, recent: RecentReports) -> No
 
 
 def test_an_empty_page_says_what_to_look_at(site: StatusSite, recent: RecentReports) -> None:
-    assert "Nothing was judged yet. A trace is judged once" in get(site, ROOT)
+    assert "Nothing was evaluated yet. A trace is evaluated once" in get(site, ROOT)
     recent.emit(judged(1))
     text = get(site, ROOT)
-    assert "traces came, and no criteria are for them" in text
+    assert "traces were received, but no criteria select them" in text
     assert re.search(r"1 trace had\s+<a", text) or "1 trace had <a" in text
 
 
@@ -201,7 +201,7 @@ def test_what_was_left_out_is_said(site: StatusSite, recent: RecentReports) -> N
     for number in range(703):
         recent.emit(judged(number + 1000, FAIL))
     text = " ".join(get(site, ROOT).split())
-    assert "of 1004 since the start. Of 301 that passed, 1 came faster than is remembered" in text
+    assert "of 1004 since the start. Of 301 that passed, 1 came too fast to be stored" in text
     assert "Of 703 that did not pass, 3 were left out likewise." in text
     assert text.count("since the start.") == 1
     assert text.index("since the start.") < text.index("Verdicts, newest first")  # beside the numbers, which are of a part then
@@ -225,8 +225,8 @@ def test_a_trace_shows_why_it_was_judged_when_and_what_was_expected(site: Status
         )
     )
     text = get(site, f"{ROOT}/traces/{trace_id(1).hex()}")
-    assert "<code>idle_timeout</code> Its root span had not come" in text
-    assert "<code>no_root</code> (its root span never came)" in text
+    assert "<code>idle_timeout</code> Its root span was missing" in text
+    assert "<code>no_root</code> (its root span was never received)" in text
     assert "Waited since its first span</dt><dd>5 min 0 s" in text
     assert "exactly 2 calls" in text
     assert all(verdict.evaluation_id in text for verdict in found.verdicts)
@@ -258,8 +258,8 @@ def test_a_trace_without_spans_or_calls_says_so(site: StatusSite, recent: Recent
     found = judged(1, FAIL)
     recent.emit(replace(found, spans=(), evaluated_span=None, extraction=replace(found.extraction, calls=())))
     text = get(site, f"{ROOT}/traces/{trace_id(1).hex()}")
-    assert "No tool call was read out of this trace." in text
-    assert "No spans are remembered." in text
+    assert "No tool call was found in this trace." in text
+    assert "No spans are stored." in text
 
 
 def test_open_traces_say_what_they_wait_for(site: StatusSite, sidecar: PlainSidecar) -> None:
@@ -348,7 +348,7 @@ def test_an_address_without_a_page_says_so(site: StatusSite, path: str) -> None:
 
 
 def test_a_trace_that_is_not_remembered_says_so(site: StatusSite) -> None:
-    assert "Nothing is remembered of this trace" in get(site, f"{ROOT}/traces/{'0' * 31}1", status=404)
+    assert "Nothing is stored of this trace" in get(site, f"{ROOT}/traces/{'0' * 31}1", status=404)
 
 
 @pytest.mark.parametrize(("path", "kind"), [("style.css", "text/css; charset=utf-8"), ("icon.svg", "image/svg+xml")])

@@ -200,7 +200,7 @@ def test_what_the_disk_refuses_is_counted_and_said_once(tmp_path: Path, caplog: 
         store.ask("PRAGMA max_page_count = 100000")
         add(store, row(400))
         assert numbers(store) == [1, 400]
-    assert caplog.text.count("the status page's file failed") == 1
+    assert caplog.text.count("the file of the status page failed") == 1
 
 
 def test_room_that_is_free_is_given_back(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Asks the store what the pages show."""
+"""Queries the store for what the pages show."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class ShownPage:
     """Some verdicts.
 
     Attributes:
-        counts: of all that the filters let through, by label.
-        until: number of the newest report that was looked at; with it, further pages go on where this one ends.
+        counts: of all verdicts that match the filters, by label.
+        until: number of the newest report on these pages; passed along, the pages stay the same while reports arrive.
     """
 
     verdicts: Sequence[DisplayedReport]
@@ -78,7 +78,7 @@ class ShownPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownReport:
-    """A report on the page of its trace. ``document`` is what ``condensing`` made; ``verdicts`` go with those in it."""
+    """A report on the page of its trace. ``document`` is made by ``rows``; ``verdicts`` join its own."""
 
     evaluated_unix_ns: int
     unit: str
@@ -91,10 +91,10 @@ class ShownReport:
 
 
 class History:
-    """What was judged. Any thread."""
+    """The stored verdicts. Any thread."""
 
     def __init__(self, store: HistoryStore) -> None:
-        """Ask this store."""
+        """Query this store."""
         self._store = store
 
     @property
@@ -103,7 +103,7 @@ class History:
         return self._store.failures
 
     def verdicts(self, filters: Mapping[str, str], *, page: int, until: int | None) -> ShownPage:
-        """Return one page of the verdicts that all ``filters`` let through, newest first; ``page`` counts from 1, and is kept in range."""
+        """Return one page of the verdicts that match all ``filters``, newest first; ``page`` counts from 1, and is kept in range."""
         newest = self._number("SELECT coalesce(max(number), 0) FROM reports") if until is None else until
         asked: dict[str, object] = {name: filters.get(name) for name in FILTERS} | {"until": newest}
         counts = {str(label): number for label, number in self._store.ask(_COUNTS, asked) if isinstance(number, int)}
@@ -118,12 +118,12 @@ class History:
         return {name: [str(value) for value, _ in self._store.ask(question, (MAX_CHOICES,))] for name, question in _CHOICES.items()}
 
     def reports(self, trace_id: bytes) -> Sequence[ShownReport]:
-        """Return what is remembered of a trace, newest first."""
+        """Return the stored reports of a trace, newest first."""
         found = [self._report(*row) for row in self._store.ask(_REPORTS, (trace_id, MAX_REPORTS))]
         return [report for report in found if report is not None]
 
     def count(self) -> int:
-        """Return how many reports are remembered."""
+        """Return how many reports are stored."""
         return self._number("SELECT count(*) FROM reports")
 
     def _number(self, question: str) -> int:

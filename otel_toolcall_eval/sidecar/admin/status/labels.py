@@ -1,4 +1,4 @@
-"""What pages say in words: why a trace was judged when it was, what was missing, whom criteria judge, and numbers and times for people."""
+"""The words of the pages: why a trace was evaluated when it was, what was missing, what criteria select; numbers and times for people."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import Criteria, Selector
 
 TRIGGERS: Mapping[str, str] = {
-    Trigger.ROOT_SPAN: "Its root span had come, and then nothing for a while.",
-    Trigger.IDLE_TIMEOUT: "Its root span had not come, and nothing else for a long while.",
+    Trigger.ROOT_SPAN: "Its root span was received, and no other span for a while.",
+    Trigger.IDLE_TIMEOUT: "Its root span was missing, and no span was received for a long while.",
     Trigger.TRACE_TIMEOUT: "It had been open for as long as a trace may be.",
     Trigger.SPAN_LIMIT: "It had as many tool spans as are kept of one trace.",
     Trigger.MEMORY: "Memory for open traces was full, and it was the oldest.",
     Trigger.EVICTION: "Too many traces were open, and it was the oldest.",
-    Trigger.SHUTDOWN: "The sidecar was ending.",
-    Trigger.LATE_SPAN: "A span that matters came after the verdict.",
+    Trigger.SHUTDOWN: "The sidecar was shutting down.",
+    Trigger.LATE_SPAN: "A span that matters was received after the verdict.",
     Trigger.RECORDED: "It was read from a recording.",
 }
 
 DOUBTS: Mapping[str, str] = {
-    IncompletenessReason.NO_ROOT: "its root span never came",
-    IncompletenessReason.ORPHAN: "the parent of some span never came",
+    IncompletenessReason.NO_ROOT: "its root span was never received",
+    IncompletenessReason.ORPHAN: "the parent of some span was never received",
     IncompletenessReason.OPEN_SPANS: "some spans had not ended",
     IncompletenessReason.SPAN_LIMIT: "it had more spans than are kept",
-    IncompletenessReason.EVICTED: "it was judged early to make room",
-    IncompletenessReason.OVERLOAD: "some of it was passed on unjudged, since judging was behind",
-    IncompletenessReason.SHUTDOWN: "the sidecar was ending",
-    IncompletenessReason.JOURNAL: "some of it could not be read back after a restart",
+    IncompletenessReason.EVICTED: "it was evaluated early to make room",
+    IncompletenessReason.OVERLOAD: "some of it was forwarded without evaluation, since evaluation was behind",
+    IncompletenessReason.SHUTDOWN: "the sidecar was shutting down",
+    IncompletenessReason.JOURNAL: "some of it could not be restored after a restart",
     IncompletenessReason.VALUE_TRUNCATED: "a value that matters was cut off",
     IncompletenessReason.VALUE_REDACTED: "a value that matters was masked",
     IncompletenessReason.CONTENT_NOT_CAPTURED: "arguments or outputs were not recorded",
@@ -46,7 +46,7 @@ _REACHES: Mapping[SelectorScope, str] = {
     SelectorScope.MATCHED: "traces",
     SelectorScope.EVERY: "every trace",
     SelectorScope.UNNAMED: "every trace that does not name its criteria itself",
-    SelectorScope.FALLBACK: "every trace that nothing else judges",
+    SelectorScope.FALLBACK: "every trace that no other criteria select",
     SelectorScope.NAMED: "only traces that name it",
 }
 _NANOSECOND_DIGITS: Final = 1_000_000_000
@@ -111,11 +111,11 @@ def selects(selector: Selector, *, values: bool) -> str:
         conditions.append(f"agent is {selector.agent_name!r}")
     for title, wanted in (("resource", selector.resource), ("a span", selector.attributes), ("input", selector.inputs)):
         if wanted:
-            told = (f"{key}={value!r}" for key, value in wanted.items()) if values else (f"a certain {key}" for key in wanted)
-            conditions.append(f"{title} has {', '.join(told)}")
+            shown_pairs = (f"{key}={value!r}" for key, value in wanted.items()) if values else (f"a certain {key}" for key in wanted)
+            conditions.append(f"{title} has {', '.join(shown_pairs)}")
     return _REACHES[selector.reach] + (f" whose {' and '.join(conditions)}" if conditions else "")
 
 
 def shown(text: object) -> str:
-    """Return recorded text such that it can't turn or break the line that it stands on; the template escapes what is markup."""
+    """Return recorded text that can't change the direction of its line or break it; the template escapes markup."""
     return printable(str(text))

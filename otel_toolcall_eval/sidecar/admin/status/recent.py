@@ -1,13 +1,13 @@
-"""Takes reports in passing, and remembers them on a thread of its own.
+"""Queues reports, and stores them on a thread of its own.
 
-The judging thread does no more than look at the labels and put the report into a waiting room; another thread takes up to BATCH_REPORTS
+The evaluating thread only reads the labels and queues the report; another thread takes up to BATCH_REPORTS
 out of it twice a second, makes rows of them, renders their explanations and writes all at once. Both share the interpreter's lock, and
-the sidecar may judge thousands of traces a second, so this is as much as is remembered in the long run; of a burst the waiting room takes
+the sidecar may evaluate thousands of traces a second, so this is as much as is remembered in the long run; of a burst the queue takes
 up to PASSING_WAITING reports of which every verdict is a pass, and up to OTHERS_WAITING others. What comes beyond is counted and not
 remembered: of passing traces that is a sample, and failures are kept as long as they are not hundreds a second themselves. Room for passing
 reports comes back by time, PASSING_A_SECOND, so that hours of nothing but passes cost 1 % of a core and not 11 %; and all at once when
 someone looks at a page, for whom what waits is remembered first.
-Rejected: rows made on the judging thread (0.35 ms each), and explanations rendered when a page asks for them: both reports and payloads
+Rejected: rows made on the evaluating thread (0.35 ms each), and explanations rendered when a page asks for them: both reports and payloads
 would have to be kept until then, megabytes each.
 Traces that nothing is bound to are counted by service, and not remembered one by one.
 """
@@ -53,7 +53,7 @@ MAX_NAMES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnboundService:
-    """A service whose traces nothing judges.
+    """A service whose traces no criteria select.
 
     Attributes:
         traces: how many of them, since the start.
@@ -190,7 +190,7 @@ class RecentReports:
 
     @property
     def unbound(self) -> Mapping[str, UnboundService]:
-        """Return the services whose traces nothing judges, by name; the empty name is that of traces that tell none."""
+        """Return the services whose traces no criteria select, by name; the empty name is for traces without one."""
         with self._lock:
             return dict(self._unbound)
 

@@ -1,8 +1,8 @@
-"""Makes of a report the few lines that pages show of it. Bounded whatever the trace holds, and without recorded values.
+"""Condenses a report to what the pages show. Bounded whatever the trace holds, and without recorded values.
 
 Names of spans, tools, agents and criteria, times, states and reasons are kept; attributes, arguments, outputs, status messages and
-errors' texts are not. Explanations are those of ``emission.attributes.explanation``, which has the rules on values.
-Threads: that of ``RecentReports``. An explanation may decode payloads that the worker's thread has not looked at; both would find the same.
+errors' texts are not. Explanations are those of ``exporters.events.attributes.explanation``, which has the rules on values.
+Threads: that of ``RecentReports``. An explanation may decode payloads that the worker's thread has not decoded; both get the same values.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ReportRow:
 
     Attributes:
         evaluated_unix_ns: our clock.
-        unit: the judged span, which tells apart the reports on agent runs of one trace; empty if there is none.
+        unit: the evaluated span, which distinguishes reports on agent runs of one trace; empty if there is none.
         passed: every verdict is a pass.
         document: what the page of the trace shows beyond the verdicts.
     """
@@ -166,7 +166,7 @@ def _verdict(verdict: Verdict, tell: ReportDetail) -> Mapping[str, Plain]:
 
 
 def _comparisons(verdict: Verdict) -> list[Comparison]:
-    """Return what is shown of a verdict's expectations; nothing if a fault of ours keeps them from being told."""
+    """Return what is shown of a verdict's expectations; nothing if a fault of ours prevents it."""
     if verdict.score is None:
         return []
     try:

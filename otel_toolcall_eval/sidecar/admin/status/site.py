@@ -1,13 +1,11 @@
-"""The pages: which path shows what, made by templates.
+"""The pages: their paths, and the templates that make them.
 
-No script is served: filters are forms, and pages are loaded anew.
+No script is served: filters are forms, and each page is loaded in full.
+
+Choice: Jinja2. It escapes everything by default, reports unknown names (StrictUndefined), and keeps markup in readable files; it is in the
+``sidecar`` extra, pure Python with one dependency. Rejected: ``html.escape`` around pieces of text, where one forgotten call is a hole, and
+``string.Template``, which escapes nothing.
 Threads: any.
-
-Makes pages of templates.
-
-Choice: Jinja2, which escapes all that it is given unless told otherwise, reports what it does not know (StrictUndefined), and keeps
-markup in files that people can read; it is in the ``sidecar`` extra, pure Python with one dependency. Rejected: ``html.escape`` around
-pieces of text, where one forgotten call is a hole, and ``string.Template``, which escapes nothing.
 """
 
 from __future__ import annotations
@@ -48,10 +46,10 @@ _WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 class StatusSource(Protocol):
-    """What the pages ask of the running sidecar, beside what was judged."""
+    """What the pages ask of the running sidecar, beside the stored verdicts."""
 
     def waiting(self, *, limit: int) -> OpenTracesSnapshot:
-        """Return what is open; raises IntakeError if that can't be told now."""
+        """Return what is open; raises IntakeError if that is impossible now."""
         ...
 
     def criteria(self) -> Sequence[CriteriaSet]:
@@ -71,8 +69,8 @@ class StatusSite:
         """Show these.
 
         Args:
-            recent: is asked to remember what waits before a page is made.
-            history: what was judged.
+            recent: stores what is queued before a page is made.
+            history: the stored verdicts.
             sidecar: what is open and loaded.
             version: of this package.
             clock: Unix time in nanoseconds.
@@ -142,16 +140,16 @@ class StatusSite:
         reports = self._history.reports(bytes.fromhex(trace_id))
         if not reports:
             text = (
-                "Nothing is remembered of this trace: it was not judged, it passed and was left out since more passed than is remembered,"
-                " or it is no longer among those that are kept."
+                "Nothing is stored of this trace: it was not evaluated, it passed and was left out since too many passed,"
+                " or it is no longer among the traces that are kept."
             )
             return self._problem(request, title="Trace not found", text=text, status=404)
         current = [
             {
                 "report": report,
-                "bars": lay_out(report.document, judged=report.unit),
+                "bars": lay_out(report.document, evaluated=report.unit),
                 "seconds": whole_seconds(report.document),
-                "held": [_held_against(call, report.verdicts) for call in report.document["calls"]],
+                "held": [_comparisons_of(call, report.verdicts) for call in report.document["calls"]],
                 "numbers": {call["span"]: number for number, call in enumerate(report.document["calls"], start=1)},
             }
             for report in reports
@@ -166,8 +164,8 @@ class StatusSite:
         try:
             waiting = self._sidecar.waiting(limit=MAX_OPEN)
         except IntakeError:
-            text = "The sidecar is too busy, or is ending. Load this page again after a moment."
-            return self._problem(request, title="Open traces can't be told now", text=text, status=503)
+            text = "The sidecar is too busy, or is shutting down. Load this page again in a moment."
+            return self._problem(request, title="Open traces can't be shown now", text=text, status=503)
         return self._html("open.html", logged_in=request.logged_in, waiting=waiting)
 
     def _criteria(self, request: SiteRequest) -> Page:
@@ -199,8 +197,10 @@ def _number(request: SiteRequest, name: str) -> int | None:
     return min(int(text), _MAX_NUMBER) if _WHOLE.fullmatch(text) else None
 
 
-def _held_against(call: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return what a call was held against: verdict and comparison. Where no call stands beside an expectation, its tool's calls do."""
+def _comparisons_of(
+    call: Mapping[str, Any], verdicts: Sequence[Mapping[str, Any]]
+) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Return the comparisons of a call, with their verdicts. An expectation that names no call is shown at all calls of its tool."""
     return [
         (verdict, one)
         for verdict in verdicts

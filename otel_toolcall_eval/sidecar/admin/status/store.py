@@ -169,7 +169,7 @@ class HistoryStore:
         if self.failures == 1:
             # by its name: the message may quote what the file holds
             reason = getattr(error, "sqlite_errorname", None) or type(error).__qualname__
-            _logger.warning("the status page's file failed; what was judged meanwhile is not in it", extra={"reason": reason})
+            _logger.warning("the file of the status page failed; verdicts are missing from it", extra={"reason": reason})
 
     def _forget(self, connection: sqlite3.Connection, *, now_unix_ns: int) -> None:
         """Remove what is too old, then the oldest of the kind that has more than half, until the rest fits."""
@@ -236,7 +236,7 @@ class HistoryStore:
             if part.exists():
                 part.rename(target.with_name(target.name + suffix))
         _logger.error(
-            "the file of the status page could not be read and was moved aside; it begins anew",
+            "the file of the status page could not be read and was moved aside; an empty one replaces it",
             extra={"moved_to": str(target), "reason": why},
         )
 

@@ -1,4 +1,4 @@
-"""Lays out the spans of a trace: which stands below which, and where its bar lies."""
+"""Lays out the spans of a trace: the tree, and the position of each bar."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class TimelineBar:
         left: of its bar, 0 to WIDTH.
         width: at least LEAST_BAR, and never beyond WIDTH.
         seconds: that it took; None if it ended before it began, by its producer's clock.
-        calls: numbers of the tool calls that were read out of it, from 1.
+        calls: numbers of the tool calls that were found in it, from 1.
         merged: numbers of the calls that it says something of, and another span shows.
         reason: why it is no call; empty if it is one.
-        dialects: what read it.
+        dialects: those that read it.
     """
 
     span_id: str
@@ -39,15 +39,15 @@ class TimelineBar:
     width: float
     seconds: float | None
     error: bool
-    judged: bool
+    evaluated: bool
     calls: tuple[int, ...] = ()
     merged: tuple[int, ...] = ()
     reason: str = ""
     dialects: tuple[str, ...] = ()
 
 
-def lay_out(document: Mapping[str, Any], *, judged: str) -> Sequence[TimelineBar]:
-    """Return the bars of what ``condensing`` kept of a trace, each below its parent, siblings by their start."""
+def lay_out(document: Mapping[str, Any], *, evaluated: str) -> Sequence[TimelineBar]:
+    """Return the bars of a stored trace, each below its parent, siblings by their start."""
     spans = document["spans"]
     if not spans:
         return []
@@ -79,7 +79,7 @@ def lay_out(document: Mapping[str, Any], *, judged: str) -> Sequence[TimelineBar
                 width=width,
                 seconds=length / 1e9 if length >= 0 else None,
                 error=span["error"],
-                judged=span_id == judged,
+                evaluated=span_id == evaluated,
                 calls=tuple(shown.get(span_id, ())),
                 merged=tuple(merged.get(span_id, ())),
                 reason="" if left_out is None else left_out["reason"],
