@@ -67,7 +67,7 @@ class Connection(web.RequestHandler):
     """Adds to aiohttp's connection what it leaves open: a time limit on the headers of a request, from its first byte on."""
 
     __slots__ = (
-        *("_answer_seconds", "_answer_timer", "_answered", "_crowd", "_head_bytes", "_head_seconds", "_head_timer", "_refused"),
+        *("_answer_seconds", "_answer_timer", "_answered", "_pool", "_head_bytes", "_head_seconds", "_head_timer", "_refused"),
         *("_unread", "was_made"),
     )
 
@@ -76,7 +76,7 @@ class Connection(web.RequestHandler):
         server: web.Server,
         *,
         loop: asyncio.AbstractEventLoop,
-        crowd: ConnectionPool,
+        pool: ConnectionPool,
         refused: Callable[[str], None],
         limits: HttpLimits,
     ) -> None:
@@ -85,7 +85,7 @@ class Connection(web.RequestHandler):
         Args:
             server: hands the requests on.
             loop: the receiver's loop.
-            crowd: all connections of the receiver.
+            pool: all connections of the receiver.
             refused: counts, by reason, what is not HTTP, who was too slow, and who found no place.
             limits: of time.
         """
@@ -100,7 +100,7 @@ class Connection(web.RequestHandler):
             lingering_time=_LINGER_SECONDS,
             auto_decompress=False,
         )
-        self._crowd = crowd
+        self._pool = pool
         self._refused = refused
         self._head_seconds = limits.head_seconds
         self._head_timer: asyncio.TimerHandle | None = None
@@ -132,13 +132,13 @@ class Connection(web.RequestHandler):
         if not busy:
             self._answered += 1
             self._unread = None if self._current_request is None else self._current_request.content
-            self._crowd.is_answered(self, now=self._loop.time())
+            self._pool.is_answered(self, now=self._loop.time())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the clock, or turn the client away if there is no place."""
         super().connection_made(transport)
         self.was_made = True
-        if self._crowd.admit(self, now=self._loop.time()):
+        if self._pool.admit(self, now=self._loop.time()):
             self._start_head_timer()
         else:
             self._refused("overloaded")
@@ -148,7 +148,7 @@ class Connection(web.RequestHandler):
         """Stop the clocks."""
         self._stop_head_timer()
         self._stop_answer_timer()
-        self._crowd.leave(self)
+        self._pool.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -157,7 +157,7 @@ class Connection(web.RequestHandler):
             return  # turned away, and still talking
         in_head = self._in_head()
         if in_head and self._head_timer is None:
-            self._crowd.begins(self, now=self._loop.time())
+            self._pool.begins(self, now=self._loop.time())
             self._start_head_timer()
         super().data_received(data)
         self._head_bytes = self._head_bytes + len(data) if in_head and self._in_head() else 0
@@ -212,7 +212,7 @@ class Connection(web.RequestHandler):
         if transport is None:
             return
         transport.write(f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body)
-        if not self._crowd.keep_for_response(self):
+        if not self._pool.keep_for_response(self):
             self.force_close()
             return
         # Closed at once, with bytes of the client unread, the system would reset the connection, and the client never see the answer.

@@ -106,7 +106,7 @@ class HttpListener:
         service = self._service()
         server = web.Server(service.handle, loop=loop)
 
-        crowd = ConnectionPool(self._limits.max_connections)
+        pool = ConnectionPool(self._limits.max_connections)
 
         handshakes = Handshakes(refused=self._refused, listener=self._thread_name, seconds=self._limits.head_seconds)
 
@@ -114,7 +114,7 @@ class HttpListener:
             made = Connection(
                 server,
                 loop=loop,
-                crowd=crowd,
+                pool=pool,
                 refused=self._refused,
                 limits=self._limits,
             )

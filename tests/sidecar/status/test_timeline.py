@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_toolcall_eval.sidecar.admin.status.timeline import LEAST_BAR, MAX_DEPTH, WIDTH, lay_out, whole_seconds
+from otel_toolcall_eval.sidecar.admin.status.site import LEAST_BAR, MAX_DEPTH, WIDTH, lay_out, whole_seconds
 
 Json = dict[str, Any]
 
