@@ -50,31 +50,31 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 class SignalWakeup:
     """Wakes the main thread. ``notify`` is for signal handlers, too.
 
-    They run in the midst of whatever the main thread does, so they may take no lock that it could hold: one that sets an Event while the
-    main thread waits for that, or clears it, waits for ever now and then. A ``SimpleQueue`` is made for this.
+    A handler interrupts the main thread anywhere, so it must not take a lock that the main thread may hold: setting an Event while the main
+    thread waits for it, or clears it, can deadlock. ``SimpleQueue`` is reentrant.
     """
 
     def __init__(self) -> None:
-        """Be silent."""
-        self._rings: SimpleQueue[None] = SimpleQueue()
+        """Start without notifications."""
+        self._notifications: SimpleQueue[None] = SimpleQueue()
 
     def notify(self) -> None:
-        """Wake who waits, or the next to do so."""
-        self._rings.put(None)
+        """Wake the waiting thread, or the next one to wait."""
+        self._notifications.put(None)
 
     def wait(self, seconds: float) -> None:
-        """Wait until it rings, for so long at most; several rings are one."""
+        """Wait for a notification, at most ``seconds``; several notifications count as one."""
         with suppress(Empty):
-            self._rings.get(timeout=seconds)
+            self._notifications.get(timeout=seconds)
             while True:
-                self._rings.get_nowait()
+                self._notifications.get_nowait()
 
 
 @dataclass(slots=True)
 class _Signals:
     """What signal handlers leave for the main thread; they do nothing else."""
 
-    bell: SignalWakeup = field(default_factory=SignalWakeup)
+    wakeup: SignalWakeup = field(default_factory=SignalWakeup)
     stop: bool = False
     reload: bool = False
 
@@ -166,7 +166,7 @@ class Sidecar:
         """
         try:
             while not self._signals.stop:
-                self._signals.bell.wait(WATCH_SECONDS)
+                self._signals.wakeup.wait(WATCH_SECONDS)
                 self._watch()
                 self.parts.receivers.protection.refresh()
                 if self.parts.forwarder is not None:
@@ -228,11 +228,11 @@ class Sidecar:
         if self._signals.stop:
             os._exit(1)  # asked twice: whoever asks knows that something may be lost
         self._signals.stop = True
-        self._signals.bell.notify()
+        self._signals.wakeup.notify()
 
     def _on_reload(self, _number: int, _frame: FrameType | None) -> None:
         self._signals.reload = True
-        self._signals.bell.notify()
+        self._signals.wakeup.notify()
 
     def _problems(self) -> Sequence[str]:
         if self._draining:
