@@ -83,7 +83,6 @@ class PlainReader:
         )
 
     def survey(self, spans: Sequence[Span]) -> PlainSurvey:
-        """Lay out nothing."""
         return PlainSurvey(self, spans)
 
 
@@ -96,11 +95,9 @@ class PlainSurvey:
 
     @property
     def top_agent(self) -> str | None:
-        """Return the first agent's name."""
         return next((str(s.attributes["agent"]) for s in self.spans if "agent" in s.attributes), None)
 
     def extract(self) -> Extraction:
-        """Let the reader read."""
         return self.reader.extract(self.spans)
 
 
@@ -111,15 +108,12 @@ class PlainJustification:
     text: str = "because"
 
     def details(self) -> Mapping[str, object]:
-        """Return the text."""
         return {"text": self.text}
 
     def explain(self) -> str:
-        """Return the text."""
         return self.text
 
     def comparisons(self) -> Iterator[Comparison]:
-        """Yield nothing."""
         return iter(())
 
 
@@ -127,11 +121,9 @@ class NamesEvaluator:
     """Scores 1.0; remembers the names that it was given."""
 
     def __init__(self) -> None:
-        """Start with nothing seen."""
         self.seen: list[tuple[list[str], bool]] = []
 
     def evaluate(self, criteria: Criteria, log: CallLog) -> Score:  # noqa: ARG002 - the protocol's signature
-        """Remember and score."""
         self.seen.append(([call.name for call in log.calls], log.open_ended))
         return Score(value=1.0, lowest=0.0 if log.open_ended else 1.0, highest=1.0, justification=PlainJustification())
 
@@ -149,11 +141,9 @@ class ManualClock:
     """Time that a test moves."""
 
     def __init__(self) -> None:
-        """Start at zero."""
         self.ns = 0
 
     def now_ns(self) -> int:
-        """Return the set time."""
         return self.ns
 
 
@@ -166,14 +156,11 @@ class ListEmitter:
     stopped: int = 0
 
     def emit(self, report: TraceReport) -> None:
-        """Keep the report."""
         self.reports.append(report)
 
     def flush(self, timeout_seconds: float) -> bool:  # noqa: ARG002 - the protocol's signature
-        """Count."""
         self.flushed += 1
         return True
 
     def shutdown(self, timeout_seconds: float) -> None:  # noqa: ARG002 - the protocol's signature
-        """Count."""
         self.stopped += 1

@@ -117,7 +117,6 @@ def send_json(address: str, request: Mapping[str, object]) -> None:
 
 
 def post(address: str, body: bytes, *, content_type: str, path: str = "/v1/traces") -> tuple[int, bytes]:
-    """POST and return status and body."""
     connection = HTTPConnection(address, timeout=PATIENCE_SECONDS)
     try:
         connection.request("POST", path, body=body, headers={"Content-Type": content_type})
@@ -128,7 +127,6 @@ def post(address: str, body: bytes, *, content_type: str, path: str = "/v1/trace
 
 
 def get(address: str, path: str, *, accept: str = "*/*") -> tuple[int, bytes]:
-    """GET and return status and body."""
     connection = HTTPConnection(address, timeout=PATIENCE_SECONDS)
     try:
         connection.request("GET", path, headers={"Accept": accept})

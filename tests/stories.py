@@ -22,7 +22,6 @@ GUIDES_CALLS: Final = bench_judging.calls_of(6)
 
 
 def spans_of(request: ExportTraceServiceRequest) -> list[Span]:
-    """Return the spans of all blocks."""
     return [span for block in request.resource_spans for group in block.scope_spans for span in group.spans]
 
 
@@ -65,7 +64,6 @@ class Story:
     """Makes the requests; the same ones for the same ``chance``."""
 
     def __init__(self, chance: random.Random) -> None:
-        """Begin."""
         self._chance = chance
 
     def requests(self, traces: int) -> Iterator[ExportTraceServiceRequest]:
@@ -96,7 +94,6 @@ class Story:
             yield own
 
     def _change(self, request: ExportTraceServiceRequest) -> None:
-        """Change one thing."""
         block = self._chance.choice(request.resource_spans)
         group = self._chance.choice(block.scope_spans)
         if not group.spans:

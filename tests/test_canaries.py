@@ -124,7 +124,6 @@ class Heard:
         return "OK"
 
     def hold(self) -> None:
-        """Hold that no canary was said."""
         for where, text in self.said:
             at = text.find(WORD)
             assert at < 0, f"{where} says {text[max(0, at - 300) : at + 300]!r}"

@@ -68,7 +68,6 @@ class Case:
         }
 
     def play(self, provider: TracerProvider) -> None:
-        """Let an agent make these spans."""
         tracer = provider.get_tracer("agent")
         root = tracer.start_span("root", start_time=1, attributes={CRITERIA_ATTRIBUTE: self.name})
         context, open_spans = set_span_in_context(root), [root]

@@ -147,7 +147,6 @@ def test_what_came_before_changes_nothing(seed: int) -> None:
 
 
 def hold(seed: int) -> None:
-    """Tell one story to both."""
     chance = random.Random(seed)  # noqa: S311 - no secret, and the same on every machine
     criteria = chance.choice([CRITERIA, CRITERIA[:1], CRITERIA[1:2], CRITERIA[:2]])
     values = chance.choice(list(ExplainValues))

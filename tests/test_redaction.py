@@ -56,7 +56,6 @@ def sink() -> Iterator[Sink]:
 
 
 def write(folder: Path, settings: dict[str, Any]) -> Path:
-    """Write settings that judge every trace."""
     judged = {"evaluations": [{"id": "set", "name": "set", "match": "all", "evaluation_criterias": JUDGED}]}
     (folder / "set.yaml").write_text(json.dumps(judged), encoding="utf-8")
     file = folder / "settings.yaml"

@@ -103,7 +103,6 @@ class Rig:
         self.traces = 0
 
     def stop(self) -> None:
-        """End everything."""
         self.channel.close()
         self.grpc.stop(grace_seconds=1.0)
         self.http.stop(grace_seconds=1.0)
@@ -124,17 +123,14 @@ class Rig:
         return said(report)
 
     def over_grpc(self, trace: int, calls: Sequence[Call], batches: Sequence[Sequence[int]]) -> None:
-        """Send as OTLP/gRPC."""
         export = self.channel.unary_unary(EXPORT, request_serializer=bytes, response_deserializer=bytes)
         for batch in batches:
             export(protobuf(trace, calls, batch), timeout=PATIENCE_SECONDS)
 
     def over_http_protobuf(self, trace: int, calls: Sequence[Call], batches: Sequence[Sequence[int]]) -> None:
-        """Send as OTLP/HTTP with protobuf."""
         self._post([protobuf(trace, calls, batch) for batch in batches], "application/x-protobuf")
 
     def over_http_json(self, trace: int, calls: Sequence[Call], batches: Sequence[Sequence[int]]) -> None:
-        """Send as OTLP/HTTP with JSON."""
         self._post([otlp_json(trace, calls, batch) for batch in batches], "application/json")
 
     def in_process(self, _trace: int, calls: Sequence[Call], batches: Sequence[Sequence[int]]) -> None:
@@ -188,7 +184,6 @@ def protobuf(trace: int, calls: Sequence[Call], batch: Sequence[int]) -> bytes:
 
 
 def otlp_json(trace: int, calls: Sequence[Call], batch: Sequence[int]) -> bytes:
-    """Do the same as JSON."""
     decoded = ExportTraceServiceRequest.FromString(protobuf(trace, calls, batch))
     spans = [
         {

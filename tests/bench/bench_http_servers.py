@@ -68,7 +68,6 @@ def _application() -> Any:  # noqa: ANN401 - starlette is not installed where ty
 
 
 def hypercorn_server(port: int) -> None:
-    """Run hypercorn with starlette."""
     import asyncio  # noqa: PLC0415
 
     from hypercorn.asyncio import serve  # type: ignore[import-not-found]  # noqa: PLC0415
@@ -81,7 +80,6 @@ def hypercorn_server(port: int) -> None:
 
 
 def granian_server(port: int) -> None:
-    """Run granian, embedded, with starlette."""
     import asyncio  # noqa: PLC0415
 
     from granian.constants import Interfaces  # type: ignore[import-not-found]  # noqa: PLC0415
@@ -95,7 +93,6 @@ SERVERS: dict[str, Callable[[int], None]] = {"aiohttp": aiohttp_server, "hyperco
 
 
 def body_of(spans: int) -> bytes:
-    """Return a request of agent spans."""
     from tests.bench.bench_wire import KINDS, request_of  # noqa: PLC0415 - needs more than the servers do
 
     return request_of(KINDS["agent trace"], spans).SerializeToString()

@@ -55,7 +55,6 @@ def spans_of(number: int) -> list[Span]:
 
 
 def request(spans: list[Span]) -> SpanRequest:
-    """Build a request whose sender waits."""
     return SpanRequest(spans=spans, transport="grpc", rejected={}, open_spans=None, size_bytes=1, done=Future())
 
 

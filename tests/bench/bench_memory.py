@@ -49,7 +49,6 @@ def held(server: Server, traces: int) -> tuple[float, float]:
 
 
 def results() -> Iterator[Result]:
-    """Fill both."""
     settings = {
         "OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_RECEIVED": "1h",
         "OTEL_TOOLCALL_EVAL_COMPLETION_DECISION_WAIT_AFTER_ROOT_MAX": "1h",

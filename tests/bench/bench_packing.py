@@ -41,7 +41,6 @@ def traces_of(*, lifelike: bool) -> list[Trace]:
 
 
 def packed(traces: Sequence[Trace], make: Callable[[memoryview | None], Compressor]) -> list[PackedSpans]:
-    """Pack them as a buffer does."""
     compressors = CompressorPool(make)
     return [PackedSpans(next(iter(spans.values())).trace_id, spans, compressors) for spans in traces]
 
@@ -64,7 +63,6 @@ def least(*parts: Callable[[], object]) -> list[float]:
 
 
 def results() -> Iterator[Result]:
-    """Pack both kinds by each packer."""
     packers = {"zstandard": zstandard_packer(), "zlib": ZlibPacker}
     for (load, lifelike), (name, make) in product(KINDS.items(), packers.items()):
         if make is None:

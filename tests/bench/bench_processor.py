@@ -42,7 +42,6 @@ class NullExporter(SpanExporter):
     """Throws spans away."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Throw them away."""
         del spans
         return SpanExportResult.SUCCESS
 

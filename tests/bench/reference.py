@@ -45,7 +45,6 @@ async def _measure(spec: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 
 async def main() -> None:
-    """Measure every size."""
     asked = json.load(sys.stdin)
     found = {size: await _measure(spec, asked["seconds"]) for size, spec in asked["sizes"].items()}
     json.dump({"version": version("uipath"), "sizes": found}, sys.stdout)

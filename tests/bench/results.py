@@ -79,7 +79,6 @@ class Result:
         return False if False in told else None if not told or None in told else True
 
     def as_json(self) -> dict[str, object]:
-        """Return all of it."""
         goals = [{**asdict(goal), "reached": self.reached(goal)} for goal in self.goals]
         return {**asdict(self), "goals": goals, "more": dict(self.more), "ratio": self.ratio, "reached": self.all_reached}
 

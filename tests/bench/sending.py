@@ -103,7 +103,6 @@ class Round:
         self._until = 0.0
 
     def run(self, answers: list[Answer]) -> dict[str, object]:
-        """Send."""
         threads = [threading.Thread(target=self._send, args=(answer,)) for answer in answers]
         cpu, began = _cpu_seconds(), time.time()
         self._until = time.monotonic() + self.seconds

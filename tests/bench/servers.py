@@ -114,11 +114,9 @@ class Dialogue:
         return self._read()
 
     def __enter__(self) -> Self:
-        """Use it."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         _end(self._process)

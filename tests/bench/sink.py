@@ -30,14 +30,12 @@ class Sink(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in its 
     """Answers every call with an empty message, which is a success for all signals."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._kept: list[tuple[float, bytes]] = []
         self._kept_bytes = 0
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
-        """Take every method."""
         signal = handler_call_details.method.rpartition(".")[2].removesuffix("Service/Export").lower()
         return grpc.unary_unary_rpc_method_handler(self._taking(signal))
 
@@ -72,7 +70,6 @@ class Sink(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in its 
 
 
 def main() -> None:
-    """Serve until nobody asks any more."""
     sink = Sink()
     server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.max_receive_message_length", -1)])
     server.add_generic_rpc_handlers((sink,))

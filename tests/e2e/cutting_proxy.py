@@ -58,11 +58,9 @@ class CuttingProxy:
 
     @property
     def address(self) -> str:
-        """Return where clients connect."""
         return f"127.0.0.1:{self._listening.getsockname()[1]}"
 
     def serve(self) -> None:
-        """Take connections until ``close``."""
         with suppress(OSError):  # closed
             while True:
                 client, _ = self._listening.accept()
@@ -77,7 +75,6 @@ class CuttingProxy:
                     self._threads[-1].start()
 
     def close(self) -> None:
-        """Cut everything and leave no thread."""
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         for each in self._open:

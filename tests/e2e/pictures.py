@@ -131,7 +131,6 @@ def seeded() -> Iterator[Serving]:
 
 
 def main() -> None:
-    """Draw every dashboard."""
     IMAGES.mkdir(exist_ok=True)
     with seeded() as prometheus:
         for name in ("verdicts", "failures", "pipeline-health"):

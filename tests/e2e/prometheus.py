@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     Json = Mapping[str, Any]
     Labels = frozenset[tuple[str, str]]
 
-SCRAPE_SECONDS = 15
-
 
 def promtool(*arguments: str | Path) -> str:
     """Run promtool, and return what it says; it fails with what is wrong."""
@@ -52,7 +50,6 @@ class Serving:
         return content["data"]
 
     def get(self, path: str, **parameters: str) -> Any:  # noqa: ANN401 - JSON
-        """Ask what takes no body."""
         with urlopen(f"http://{self.address}/api/v1/{path}?{urlencode(parameters)}", timeout=PATIENCE_SECONDS) as answer:
             return json.loads(answer.read())["data"]
 

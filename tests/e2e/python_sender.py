@@ -60,7 +60,6 @@ class Watched(SpanExporter):
 
 
 def exporter(options: dict[str, Any]) -> SpanExporter:
-    """Return the exporter of a protocol."""
     if options["protocol"] == "grpc":
         from grpc import Compression  # noqa: PLC0415 - as an agent would, only what it needs
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as Grpc  # noqa: PLC0415
@@ -86,7 +85,6 @@ def replay(run: list[dict[str, Any]], tracer: Tracer) -> SpanContext:
 
 
 def main() -> None:
-    """Send until standard input ends."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     options = json.loads(sys.argv[1])
     recorded = json.loads(Path(options["runs"]).read_text(encoding="utf-8"))

@@ -133,7 +133,6 @@ def test_rules_are_evaluated_without_a_fault_and_alerts_are_in_whole_sentences(t
 
 
 def push(sidecar: Seeded, endpoint: str) -> None:
-    """Send a sidecar's metrics by OTLP."""
     exporter = OTLPMetricExporter(endpoint=endpoint)
     assert exporter.export(Collection(sidecar.aggregator).collect()) is MetricExportResult.SUCCESS
     exporter.shutdown()

@@ -51,7 +51,6 @@ def sidecar(grpc: str, http: str, *, quiet: str = "0s", held: str = "", queue_by
 
 
 def release(running: RunningSidecar) -> None:
-    """Let a held sidecar go on."""
     running.process.send_signal(signal.SIGUSR1)
 
 

@@ -21,7 +21,6 @@ _SHOWN = 6000
 
 
 def main() -> int:
-    """Return 0 if every target held."""
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", default=list(TARGETS), help=f"of {', '.join(TARGETS)}; all by default")
     parser.add_argument("--seconds", type=int, default=60, help="for each target; 0: no limit")

@@ -158,7 +158,6 @@ def traces_protobuf(data: bytes) -> None:
 
 
 def traces_json(data: bytes) -> None:
-    """Hold trace requests in JSON."""
     _traces(data, json_traces.decode_traces)
 
 
@@ -183,12 +182,10 @@ def _logs(data: bytes, decode: Callable[[bytes, Projection], DecodedLogs]) -> No
 
 
 def logs_protobuf(data: bytes) -> None:
-    """Hold logs requests in protobuf."""
     _logs(data, protobuf_logs.decode_logs)
 
 
 def logs_json(data: bytes) -> None:
-    """Hold logs requests in JSON."""
     _logs(data, json_logs.decode_logs)
 
 

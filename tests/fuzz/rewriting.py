@@ -26,12 +26,10 @@ def number_field(number: int, value: int) -> bytes:
 
 
 def fixed64(number: int, value: int) -> bytes:
-    """Write a field of eight bytes."""
     return varint(number << 3 | 1) + struct.pack("<Q", value)
 
 
 def any_value(value: Value) -> bytes:  # noqa: PLR0911 - one for each type
-    """Write an AnyValue."""
     match value:
         case None:
             return b""
@@ -51,7 +49,6 @@ def any_value(value: Value) -> bytes:  # noqa: PLR0911 - one for each type
 
 
 def key_values(number: int, attributes: Attributes) -> bytes:
-    """Write KeyValues, each as field ``number``."""
     return b"".join(field(number, field(1, key.encode()) + field(2, any_value(value))) for key, value in attributes.items())
 
 
@@ -119,7 +116,6 @@ def _record(record: LogRecord) -> bytes:
 
 
 def json_value(value: Value) -> dict[str, object]:  # noqa: PLR0911 - one for each type
-    """Write an AnyValue."""
     match value:
         case None:
             return {}
@@ -139,12 +135,10 @@ def json_value(value: Value) -> dict[str, object]:  # noqa: PLR0911 - one for ea
 
 
 def json_attributes(attributes: Attributes) -> list[dict[str, object]]:
-    """Write KeyValues."""
     return [{"key": key, "value": json_value(value)} for key, value in attributes.items()]
 
 
 def traces_in_json(spans: Sequence[Span]) -> bytes:
-    """Write spans as a trace request."""
     blocks = [
         {
             "resource": {"attributes": json_attributes(span.resource.attributes)},

@@ -110,7 +110,6 @@ class Server:
             return {str(said["trace_id"]): int(str(said["pid"])) for said in several.map(once, range(number))}
 
     def verdicts(self) -> list[dict[str, object]]:
-        """Return what was said so far."""
         return [json.loads(line) for line in self._verdicts.read_text(encoding="utf-8").splitlines()]
 
     def wait_for(self, traces: set[str]) -> None:

@@ -60,7 +60,6 @@ class Process:
 
     @property
     def tracer(self) -> Tracer:
-        """Return a tracer."""
         return self.provider.get_tracer("agent")
 
     def verdicts(self) -> int:
@@ -330,7 +329,6 @@ class CallingExporter(SpanExporter):
     """Makes a span of its own for each export, as an instrumented HTTP client does unless it is told not to."""
 
     def __init__(self) -> None:
-        """Have no tracer yet."""
         self.tracer: Tracer | None = None
         self.exported: list[str] = []
 

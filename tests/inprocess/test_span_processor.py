@@ -71,13 +71,11 @@ class ListSink:
 
     @property
     def requests(self) -> list[SpanRequest]:
-        """Return what came of spans."""
         self.turn()
         return [item for item in self.taken if isinstance(item, SpanRequest)]
 
     @property
     def spans(self) -> list[Span]:
-        """Return all spans that came."""
         return [span for request in self.requests for span in request.spans]
 
     @property
@@ -87,12 +85,10 @@ class ListSink:
 
     @property
     def bound(self) -> list[tuple[bytes, BoundCriteria]]:
-        """Return the bindings that came."""
         self.turn()
         return [(item.trace_id, item.bound) for item in self.taken if isinstance(item, BindRequest)]
 
     def refuse(self, transport: str, reason: str) -> None:
-        """Count."""
         assert transport == TRANSPORT
         self.refused.append(reason)
 
@@ -103,7 +99,6 @@ class ListSink:
         return timeout_seconds > 0
 
     def shutdown(self, timeout_seconds: float) -> bool:
-        """Remember the time-out."""
         self.stopped.append(timeout_seconds)
         if self.error:
             raise self.error
@@ -428,12 +423,10 @@ class NotTools(Sampler):
         links: Sequence[Link] | None = None,
         trace_state: TraceState | None = None,
     ) -> SamplingResult:
-        """Sample all but tools."""
         del parent_context, trace_id, kind, attributes, links, trace_state
         return SamplingResult(Decision.RECORD_ONLY if name == "tool" else Decision.RECORD_AND_SAMPLE)
 
     def get_description(self) -> str:
-        """Return a name."""
         return "not-tools"
 
 

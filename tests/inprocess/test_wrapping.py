@@ -54,7 +54,6 @@ class Following(SpanProcessor):
     """A next processor that keeps what it is told."""
 
     def __init__(self) -> None:
-        """Start with nothing."""
         self.started: list[Span] = []
         self.ended: list[ReadableSpan] = []
         self.threads: list[int] = []
@@ -63,7 +62,6 @@ class Following(SpanProcessor):
         self.error: Exception | None = None
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Keep."""
         del parent_context
         self.started.append(span)
 
@@ -77,13 +75,11 @@ class Following(SpanProcessor):
             self.came.notify_all()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Keep."""
         del timeout_millis
         self.said.append(f"flush after {len(self.ended)}")
         return True
 
     def shutdown(self) -> None:
-        """Keep."""
         self.said.append(f"shutdown after {len(self.ended)}")
 
     def wait_for(self, count: int) -> list[ReadableSpan]:
@@ -106,7 +102,6 @@ class Agent:
 
     @property
     def tracer(self) -> Tracer:
-        """Return a tracer."""
         return self.provider.get_tracer("agent", "1.2")
 
 
@@ -518,17 +513,14 @@ class Hanging(Following):
     """A next processor whose collector is dead."""
 
     def __init__(self) -> None:
-        """Hang until the test is over."""
         super().__init__()
         self.over = threading.Event()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Hang, whatever the time-out."""
         del timeout_millis
         return self.over.wait(PATIENCE_SECONDS)
 
     def shutdown(self) -> None:
-        """Hang."""
         self.over.wait(PATIENCE_SECONDS)
 
 

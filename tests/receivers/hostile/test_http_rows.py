@@ -12,7 +12,7 @@ import pytest
 from otel_toolcall_eval.receivers.http import connection as module
 from tests.patience import PATIENCE_SECONDS, with_a_limit
 from tests.receivers.hostile.http_rows import SECRET, rows
-from tests.receivers.hostile.rows import GOOD, HEALTHY, JSON, PROTOBUF, Row
+from tests.receivers.hostile.rows import GOOD, HEALTHY, Row
 from tests.receivers.receivers import Intake, http_receiver, post, running
 from tests.receivers.test_answers import response_of, status_of
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LIMIT = 1 << 20
-TRANSPORTS = {PROTOBUF: "http/protobuf", JSON: "http/json"}
 
 
 @pytest.fixture(autouse=True)
