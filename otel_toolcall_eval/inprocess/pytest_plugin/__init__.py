@@ -15,7 +15,7 @@ May not: be imported, or cost anything, in test runs that don't use it; need pyt
     assert "sunny" in tool_calls.output("search")                 # a call with this output
     tool_calls.assert_meets("tokyo_forecast")                     # an item of the criteria files, or criteria in the guides' form
 
-Each comparison is judged by the evaluator of that name, so a test and a sidecar never disagree, and has three answers. What was not
+Each comparison is decided by the evaluator of that name, so a test and a sidecar never disagree, and has three answers. What was not
 recorded is no evidence: where no span came at all, where content was not captured, or where a span of the agent is still open,
 ``== 0`` is false as well as ``!= 0``, ``in`` and ``not in`` raise, and the message says what is missing. So these objects refuse to be
 used as a truth value.

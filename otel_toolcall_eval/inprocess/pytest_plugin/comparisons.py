@@ -1,4 +1,4 @@
-"""What ``count``, ``order``, ``args`` and ``output`` return: objects whose comparisons are judged by the evaluators.
+"""What ``count``, ``order``, ``args`` and ``output`` return: objects whose comparisons the evaluators decide.
 
 A comparison holds if its verdict is ``pass``; ``!=`` holds if nothing unrecorded could make the two equal. Python asks the same of an
 object for ``in`` and for ``not in``, so where the answer is not known these raise: ``not in`` would hold otherwise.
@@ -54,7 +54,7 @@ class RecordedCalls(Protocol):
         ...
 
     def judge(self, check: Check) -> EvaluationResult:
-        """Hold them against one check."""
+        """Evaluate them by one check."""
         ...
 
     def explained(self) -> Sequence[str]:
@@ -80,11 +80,11 @@ class Comparable:
     _advice = ""
 
     def __eq__(self, expected: object) -> bool:
-        """Tell whether exactly this was recorded."""
+        """Return whether exactly this was recorded."""
         return self._holds("==", expected)
 
     def __ne__(self, expected: object) -> bool:
-        """Tell whether something else was recorded for certain."""
+        """Return whether something else was recorded for certain."""
         if not self._fits("!=", expected):
             return NotImplemented
         return self._verdict(self._results("==", expected)) is Label.FAIL
@@ -151,7 +151,7 @@ class Comparable:
 
     @abstractmethod
     def _fits(self, operator: str, expected: object) -> bool:
-        """Tell whether this can be compared so."""
+        """Return whether this can be compared so."""
 
     @abstractmethod
     def _results(self, operator: str, expected: object) -> Sequence[EvaluationResult]:
@@ -180,11 +180,11 @@ class CallCount(Comparable):
         return str(len(self._included(self._tool)))
 
     def __ne__(self, expected: object) -> bool:
-        """Tell whether the number is another one for certain."""
+        """Return whether the number is another one for certain."""
         return self._holds("!=", expected)
 
     def __lt__(self, expected: int) -> bool:
-        """Tell whether there were fewer for certain; the others likewise."""
+        """Return whether there were fewer for certain; the others likewise."""
         return self._holds("<", expected)
 
     def __le__(self, expected: int) -> bool:
@@ -224,7 +224,7 @@ class CallOrder(Comparable):
         return repr(self._names())
 
     def __contains__(self, expected: object) -> bool:
-        """Tell whether a tool was called, or whether several were called in this order, with others between or not."""
+        """Return whether a tool was called, or whether several were called in this order, with others between or not."""
         return self._contains(expected)
 
     def _fits(self, operator: str, expected: object) -> bool:
@@ -266,7 +266,7 @@ class _CallValues(Comparable):
         return render([self._value(call) for call in self._included(self._tool)], limit=SHOWN_CHARACTERS)
 
     def __contains__(self, expected: object) -> bool:
-        """Tell whether a call had this value, whatever other calls there were."""
+        """Return whether a call had this value, whatever other calls there were."""
         return self._contains(expected)
 
     def _results(self, operator: str, expected: object) -> Sequence[EvaluationResult]:
@@ -326,7 +326,7 @@ class CallArgs(_CallValues):
     method = "args"
 
     def __ge__(self, expected: Mapping[str, object] | Sequence[Mapping[str, object]]) -> bool:
-        """Tell whether there is a call with at least these arguments; for a list, one call for each of its entries."""
+        """Return whether there is a call with at least these arguments; for a list, one call for each of its entries."""
         return self._holds(">=", expected)
 
     def _fits(self, operator: str, expected: object) -> bool:

@@ -132,7 +132,7 @@ def _are_lists_of_one_length(*values: Json) -> bool:
 
 
 def is_json(value: object) -> bool:
-    """Tell whether a span can hold such a value."""
+    """Return whether a span can hold such a value."""
     if isinstance(value, Mapping):
         return all(map(is_json, value.values()))
     return all(map(is_json, value)) if isinstance(value, list | tuple) else value is None or isinstance(value, str | int | float)

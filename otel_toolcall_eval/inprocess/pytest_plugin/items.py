@@ -1,4 +1,4 @@
-"""Finds the criteria that a test names, and holds its calls against them."""
+"""Finds the criteria that a test names, and evaluates its calls by them."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class ItemVerdict:
 
 
 class ItemEvaluator(Protocol):
-    """Has calls to judge."""
+    """Has calls to evaluate."""
 
     def judge(self, check: Check) -> EvaluationResult:
-        """Hold the calls against one check."""
+        """Evaluate the calls by one check."""
         ...
 
 
@@ -58,7 +58,7 @@ def evaluate_all(
     *,
     config: Mapping[str, JsonObject] | None = None,
 ) -> list[ItemVerdict]:
-    """Hold calls against items of criteria files, and criteria in the guides' form.
+    """Evaluate calls by items of criteria files, and by criteria in the guides' form.
 
     Raises:
         CriteriaError: criteria can't be used, or no item has that name.

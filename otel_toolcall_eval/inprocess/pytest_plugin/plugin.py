@@ -27,11 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell of the marker, and start the report if one is wanted; with xdist, where the results come together."""
+    """Register the marker, and the report if one is wanted; with xdist, in the process that collects the results."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(*items, criteria=(), config=None): after the test, hold the tool calls of the agent against items of the criteria "
-        "files, or against criteria in the guides' form",
+        f"{MARKER}(*items, criteria=(), config=None): after the test, evaluate the tool calls of the agent by items of the criteria "
+        "files, or by criteria in the guides' form",
     )
     if config.getoption(REPORT_OPTION) and not hasattr(config, "workerinput"):
         from otel_toolcall_eval.inprocess.pytest_plugin.hooks import VerdictReport  # noqa: PLC0415 - see the module's docstring
@@ -59,7 +59,7 @@ def tool_calls(request: pytest.FixtureRequest, tool_calls_tracer_provider: objec
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Have a marked test recorded, and tell of criteria that can't be used before its agent runs."""
+    """Record a marked test, and report criteria that can't be used before its agent runs."""
     if item.get_closest_marker(MARKER) is None:
         return
     from otel_toolcall_eval.inprocess.pytest_plugin.hooks import look_up  # noqa: PLC0415
@@ -78,7 +78,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Judge a marked test once its own assertions held."""
+    """Evaluate a marked test once its own assertions have passed."""
     outcome = yield
     if item.get_closest_marker(MARKER) is not None:
         from otel_toolcall_eval.inprocess.pytest_plugin.hooks import judge  # noqa: PLC0415 - see the module's docstring
@@ -91,7 +91,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put the verdicts into the report of the test, as plain values, which xdist passes on."""
+    """Put the verdicts into the report of the test, as plain values, which xdist can forward."""
     report = yield
     judged = getattr(getattr(item, "funcargs", {}).get(FIXTURE), "judged", None)
     if judged and call.when == "call" and item.config.getoption(REPORT_OPTION):
@@ -102,7 +102,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Say why a comparison with recorded calls failed."""
+    """Explain why a comparison with recorded calls failed."""
     comparisons = sys.modules.get(_COMPARISONS)
     if comparisons is None:
         return None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, Span
 
 MAX_OUTSIDE = 100_000
-"""Spans of earlier tests that are remembered, so that their late children are told from this test's: ten megabytes."""
+"""Spans of earlier tests that are remembered, so that their late children are kept apart from this test's: ten megabytes."""
 
 
 class Recording:

@@ -71,7 +71,7 @@ class ToolCalls:
         Args:
             recording: the test's.
             root: folder that paths of criteria are relative to.
-            criteria: files and folders in which ``assert_meets`` looks for names, unless it is told others.
+            criteria: files and folders in which ``assert_meets`` looks for names, unless others are given.
         """
         self._recording = recording
         self._root = root
@@ -115,7 +115,7 @@ class ToolCalls:
     def evaluate(
         self, criteria: Mapping[str, JsonObject | None], *, config: Mapping[str, JsonObject] | None = None
     ) -> dict[str, EvaluationResult]:
-        """Hold the calls against criteria in the guides' form, as ``otel_toolcall_eval.evaluate`` does.
+        """Evaluate the calls by criteria in the guides' form, as ``otel_toolcall_eval.evaluate`` does.
 
         Raises:
             CriteriaError: criteria can't be used.
@@ -162,7 +162,7 @@ class ToolCalls:
         return replace(found, doubts=tuple(doubts))
 
     def judge(self, check: Check) -> EvaluationResult:
-        """Hold the calls against one check."""
+        """Evaluate the calls by one check."""
         return api.judge(check, self.extraction)
 
     def explained(self) -> Sequence[str]:
