@@ -1,6 +1,6 @@
 """Users' data stays where it is: what stands in any field of spans, headers or criteria's values is never said by the sidecar.
 
-DESIGN, section 5: log lines, metrics and pages never carry argument and output values; events don't by default.
+Log lines, metrics and pages never carry argument and output values; events don't by default.
 What is shown on purpose are names, and these alone: of services, spans, agents, tools that criteria name, criteria and evaluators; IDs;
 and in explanations the paths at which arguments and outputs differ, thus the keys on them, of criteria and of what was recorded.
 """

@@ -208,7 +208,7 @@ class HookEventReader:
 
 
 def _bound_by_baggage(trace_id: int, trace: LocalTrace, named: object) -> BindRequest:
-    """Bind the criteria that a test harness set around the agent's call. Source: DESIGN, section 4, rule 1."""
+    """Bind the criteria that a test harness set around the agent's call."""
     trace.named = named
     listed = named.split(",") if isinstance(named, str) else named if isinstance(named, list | tuple) else ()
     names = tuple(filter(None, (str(name).strip() for name in listed)))

@@ -337,7 +337,7 @@ def test_decorated_function_has_an_expectation_for_each_call(tracer: Tracer) -> 
 
 
 def test_block_in_a_stream_that_another_task_closes_leaves_no_error_behind(tracer: Tracer, caplog: pytest.LogCaptureFixture) -> None:
-    # FAULTS A23: the stream is closed in another task, and detaching fails there
+    # the stream is closed in another task, and detaching fails there
     async def stream() -> AsyncIterator[int]:
         with expect_tool_calls(ONE_SEARCH) as expectation:
             expectations.append(expectation)

@@ -120,7 +120,6 @@ def search(tracer: Tracer) -> None:
 
 
 def test_child_of_another_process_is_a_root_here_by_its_flag_and_not_by_its_kind(process: Process) -> None:
-    # FAULTS A24
     remote = NonRecordingSpan(SpanContext(trace_id=7, span_id=9, is_remote=True, trace_flags=TraceFlags(1)))
     with searches(1) as expectation, process.tracer.start_as_current_span("agent", context=set_span_in_context(remote)):
         search(process.tracer)
@@ -128,7 +127,6 @@ def test_child_of_another_process_is_a_root_here_by_its_flag_and_not_by_its_kind
 
 
 def test_trace_that_is_not_sampled_gets_no_verdict_and_takes_no_memory(process: Process) -> None:
-    # FAULTS A42
     unsampled = NonRecordingSpan(SpanContext(trace_id=7, span_id=9, is_remote=True, trace_flags=TraceFlags(0)))
     process.provider.sampler = ParentBased(TraceIdRatioBased(1.0))
     attributes = {"toolcall_eval.criteria": "tokyo_forecast"}
@@ -138,7 +136,6 @@ def test_trace_that_is_not_sampled_gets_no_verdict_and_takes_no_memory(process: 
 
 
 def test_stream_ends_its_root_before_its_tools(process: Process) -> None:
-    # FAULTS A19
     with searches(8) as expectation:
         with process.tracer.start_as_current_span("agent", attributes=AGENT):
             tools = [process.tracer.start_span("execute_tool search", attributes=TOOL) for _ in range(8)]
@@ -149,7 +146,7 @@ def test_stream_ends_its_root_before_its_tools(process: Process) -> None:
 
 
 def test_flat_stream_of_tools_beside_the_agent_is_counted(process: Process) -> None:
-    # FAULTS A20: streaming makes tool spans siblings of invoke_agent
+    # streaming makes tool spans siblings of invoke_agent
     with searches(2) as expectation, process.tracer.start_as_current_span("request"):
         process.tracer.start_span("invoke_agent", attributes=AGENT).end()
         search(process.tracer)
@@ -158,7 +155,6 @@ def test_flat_stream_of_tools_beside_the_agent_is_counted(process: Process) -> N
 
 
 def test_lazy_generator_keeps_one_agent_open_and_the_next_one_nests_in_it(process: Process) -> None:
-    # FAULTS A22
     def lazy() -> Iterator[int]:
         with process.tracer.start_as_current_span("invoke_agent", attributes=AGENT):
             search(process.tracer)
@@ -177,7 +173,6 @@ def test_lazy_generator_keeps_one_agent_open_and_the_next_one_nests_in_it(proces
 
 
 def test_span_that_ends_in_another_task_or_thread_counts_the_same(process: Process) -> None:
-    # FAULTS A23
     async def run() -> None:
         root = process.tracer.start_span("agent", attributes=AGENT)
         context = set_span_in_context(root)
@@ -239,7 +234,7 @@ def test_thread_without_the_context_makes_a_trace_of_its_own(process: Process) -
 
 
 def test_several_roots_in_one_trace_are_judged_together(process: Process) -> None:
-    # FAULTS A21: no early close on the first
+    # no early close on the first
     remote = set_span_in_context(NonRecordingSpan(SpanContext(trace_id=7, span_id=9, is_remote=True, trace_flags=TraceFlags(1))))
     with searches(2) as expectation:
         first, second = (process.tracer.start_span("agent", context=remote, attributes=AGENT) for _ in range(2))
@@ -251,7 +246,7 @@ def test_several_roots_in_one_trace_are_judged_together(process: Process) -> Non
 
 
 def test_evaluator_that_raises_leaves_the_applications_exception_alone(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    # FAULTS A15: the verdict says so, and the exporter still runs
+    # the verdict says so, and the exporter still runs
     monkeypatch.setattr(CountEvaluator, "evaluate", lambda *_: 1 / 0)
     message = "the application's own"
     with pytest.raises(ValueError, match="own"), searches(1), process.tracer.start_as_current_span("agent"):
@@ -263,7 +258,7 @@ def test_evaluator_that_raises_leaves_the_applications_exception_alone(process: 
 
 
 def test_processor_of_an_earlier_job_does_nothing_any_more_where_the_next_job_registers_its_own(caplog: pytest.LogCaptureFixture) -> None:
-    # FAULTS C11: every job added one more processor to the global provider, which takes none back, and the work grew with them
+    # every job added one more processor to the global provider, which takes none back, and the work grew with them
     threads, provider, spans = threading.enumerate(), TracerProvider(shutdown_on_exit=False), InMemorySpanExporter()
     exporting = TracerProvider(shutdown_on_exit=False)
     exporting.add_span_processor(SimpleSpanProcessor(spans))
@@ -285,7 +280,7 @@ def test_processor_of_an_earlier_job_does_nothing_any_more_where_the_next_job_re
 
 @pytest.mark.parametrize("wrapping", [False, True], ids=["beside", "wrapping"])
 def test_application_goes_on_while_the_judging_thread_is_stuck(*, wrapping: bool, tmp_path: Path) -> None:
-    # FAULTS C12: hooks waited for a network that did not answer
+    # hooks waited for a network that did not answer
     stuck, go_on, exported = threading.Event(), threading.Event(), InMemorySpanExporter()
 
     class OpenTracesSnapshot(InMemoryLogRecordExporter):
@@ -345,7 +340,6 @@ class CallingExporter(SpanExporter):
 
 @pytest.mark.parametrize("wrapping", [False, True], ids=["beside", "wrapping"])
 def test_exports_own_calls_do_not_make_spans_for_ever(*, wrapping: bool) -> None:
-    # FAULTS A18
     exporter, provider = CallingExporter(), TracerProvider(shutdown_on_exit=False)
     exporting = SimpleSpanProcessor(exporter)
     processor = ToolCallEvalSpanProcessor(EVALUATIONS, next=exporting if wrapping else None, tracer_provider=provider)
@@ -362,7 +356,6 @@ def test_exports_own_calls_do_not_make_spans_for_ever(*, wrapping: bool) -> None
 
 
 def test_sixteen_threads_with_random_ends_lock_nothing_up(process: Process) -> None:
-    # FAULTS A45
     def work(number: int) -> None:
         chance = random.Random(number)  # noqa: S311 - no secret
         for _ in range(20):
@@ -441,7 +434,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_child_processes_have_verdicts_of_their_own_and_a_held_root_is_exported_once(method: str, tmp_path: Path) -> None:
-    # FAULTS A16; forked children are what gunicorn's workers are
+    # forked children are what gunicorn's workers are
     script = tmp_path / "agent_that_forks.py"
     script.write_text(AGENT_THAT_FORKS, encoding="utf-8")
     command = [sys.executable, "-W", "ignore", str(script), str(EVALUATIONS), method]
@@ -476,7 +469,7 @@ print("over", flush=True)
 
 @pytest.mark.parametrize("shut_down", ["by itself", "at exit"])
 def test_exit_does_not_hang_on_a_dead_collector(shut_down: str, tmp_path: Path) -> None:
-    # FAULTS A17: the next processor waits for ever for what never comes
+    # the next processor waits for ever for what never comes
     file = tmp_path / "settings.yaml"
     file.write_text("completion: {shutdown_timeout: 100ms}\n", encoding="utf-8")
     command = [sys.executable, "-c", AGENT_WITH_A_DEAD_COLLECTOR, str(file), shut_down]

@@ -108,7 +108,7 @@ def test_scores_are_recorded_with_the_application_s_meter_provider(agent: Agent)
 
 
 def test_detached_tool_call_is_waited_for(agent: Agent) -> None:
-    # FAULTS A19: the root ends before the tools do
+    # the root ends before the tools do
     tracer = agent.provider.get_tracer("agent")
     with tracer.start_as_current_span("agent", attributes={"toolcall_eval.criteria": "tokyo_forecast"}):
         tool = tracer.start_span("get_forecast", attributes={"tool.name": "get_forecast"})
@@ -203,7 +203,7 @@ with provider.get_tracer("agent").start_as_current_span("agent"):
 
 
 def test_process_that_dies_of_its_own_exception_ends_as_it_would_without_us() -> None:
-    # FAULTS A15, A17: no exception replaced, no exit that hangs
+    # no exception replaced, no exit that hangs
     ended = subprocess.run(
         [sys.executable, "-c", AGENT_THAT_FAILS, str(EVALUATIONS)], check=False, capture_output=True, text=True, timeout=30
     )
@@ -306,7 +306,7 @@ def test_child_that_is_forked_while_a_trace_is_judged_finds_no_lock_held() -> No
 
 
 def test_forked_children_go_on_and_each_trace_gets_exactly_one_verdict() -> None:
-    # FAULTS A16: after a fork spans lost, deadlock, stale state
+    # after a fork spans lost, deadlock, stale state
     command = [sys.executable, "-W", "ignore", "-c", AGENT_THAT_FORKS, str(EVALUATIONS)]
     ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert ended.stdout == "[0, 0, 0, 0, 0]\n4\n"

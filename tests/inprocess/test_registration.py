@@ -56,7 +56,7 @@ def wrapped_and_beside() -> Sequence[SpanProcessor]:
     ],
 )
 def test_order_and_repetition(processors: Callable[[], Sequence[SpanProcessor]], said: list[str], caplog: pytest.LogCaptureFixture) -> None:
-    # FAULTS C11: a processor more with every job
+    # a processor more with every job
     provider = TracerProvider(shutdown_on_exit=False)
     for processor in processors():
         provider.add_span_processor(processor)

@@ -139,7 +139,7 @@ def own_events(span: ReadableSpan) -> list[str]:
 
 
 def test_exported_root_carries_its_verdicts_and_no_span_of_ours_is_made(make: Callable[..., Agent]) -> None:
-    # FAULTS A14: what is written in _on_ending vanishes; the root that the next processor gets has the event, and no warning is logged
+    # what is written in _on_ending vanishes; the root that the next processor gets has the event, and no warning is logged
     agent = make()
     with expect_tool_calls(ONE_SEARCH), agent.tracer.start_as_current_span("invoke_agent"):
         pass
@@ -247,7 +247,7 @@ def test_copy_of_the_root_keeps_everything_and_exporters_read_it(make: Callable[
     ],
 )
 def test_no_event_of_the_user_is_lost_for_ours(make: Callable[..., Agent], own: int, ours: int, *, summary: bool) -> None:
-    # FAULTS A47: spans hold 128 events, and lose the oldest beyond
+    # spans hold 128 events, and lose the oldest beyond
     agent = make()
     blocks = [expect_tool_calls(ONE_SEARCH, name=f"block-{number}") for number in range(20)]
 
@@ -271,7 +271,6 @@ def test_no_event_of_the_user_is_lost_for_ours(make: Callable[..., Agent], own: 
 
 
 def test_root_waits_for_what_it_left_running_and_then_carries_its_verdict(make: Callable[..., Agent]) -> None:
-    # FAULTS A19
     agent = make()
     with expect_tool_calls(ONE_SEARCH):
         with agent.tracer.start_as_current_span("root"):
@@ -472,7 +471,6 @@ def test_fault_while_writing_the_verdicts_costs_the_root_its_verdict_only(
 
 
 def test_next_processor_that_fails_does_not_reach_the_application(make: Callable[..., Agent], caplog: pytest.LogCaptureFixture) -> None:
-    # FAULTS A15
     agent = make()
     agent.following.error = RuntimeError("the next one's")
     message = "the application's own"
@@ -525,7 +523,6 @@ class Hanging(Following):
 
 
 def test_flush_and_shutdown_keep_their_time_outs_whatever_the_next_one_does(tmp_path: Path) -> None:
-    # FAULTS A17
     following = Hanging()
     processor = ToolCallEvalSpanProcessor(next=following, settings_file=settings(tmp_path, shutdown_timeout="50ms"))
     assert processor.force_flush(50) is False
