@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.buffer.agent_tree import AgentTree
-from otel_toolcall_eval.engine.buffer.open_trace import Arrival, OpenTrace
+from otel_toolcall_eval.engine.buffer.open_trace import Arrival, OpenTrace, PendingAgents
 from otel_toolcall_eval.model.trace import Trigger
 
 if TYPE_CHECKING:
@@ -28,26 +28,6 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Span
 
 UNBOUNDED = 2**62
-
-
-class PendingAgents:
-    """The agent spans of a container that are not units yet.
-
-    Attributes:
-        arrived: when each came.
-        above: parents of agent spans that have not come. What else hangs on them is beside the agents, not part of them.
-        fresh: something came since it was last looked at.
-        retry_ns: when the first of the top-most ones will have waited up to the cap, as of that look.
-    """
-
-    __slots__ = ("above", "arrived", "fresh", "retry_ns")
-
-    def __init__(self) -> None:
-        """Start with none."""
-        self.arrived: dict[bytes, int] = {}
-        self.above: set[bytes] = set()
-        self.fresh = True
-        self.retry_ns = 0
 
 
 class AgentInvocations:

@@ -13,7 +13,6 @@ from otel_toolcall_eval.model.trace import Trace, Trigger
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from otel_toolcall_eval.engine.buffer.agent_invocations import PendingAgents
     from otel_toolcall_eval.engine.buffer.compression import CompressorPool
     from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
     from otel_toolcall_eval.model.trace import Span
@@ -39,6 +38,26 @@ class Arrival(StrEnum):
     DROPPED = "dropped"  # counted, not kept: the trace is at its bound
     DUPLICATE = "duplicate"  # an equal copy: exporters resend a whole batch after a timeout
     CONFLICT = "conflict"  # another copy under the same ID
+
+
+class PendingAgents:
+    """The agent spans of a container that are not units yet.
+
+    Attributes:
+        arrived: when each came.
+        above: parents of agent spans that have not come. What else hangs on them is beside the agents, not part of them.
+        fresh: something came since it was last looked at.
+        retry_ns: when the first of the top-most ones will have waited up to the cap, as of that look.
+    """
+
+    __slots__ = ("above", "arrived", "fresh", "retry_ns")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.arrived: dict[bytes, int] = {}
+        self.above: set[bytes] = set()
+        self.fresh = True
+        self.retry_ns = 0
 
 
 class OpenTrace:
