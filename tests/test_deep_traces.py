@@ -18,8 +18,8 @@ from opentelemetry.trace import SpanContext
 
 from otel_toolcall_eval import Label, evaluate
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.packing import StoredSpanReader, StoredSpanWriter
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy, event_attributes
 from otel_toolcall_eval.extraction.explaining import SpanOutcome, explain
 from otel_toolcall_eval.otlp import protobuf_traces

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from opentelemetry.sdk.resources import Resource
 
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.exporters.events.attributes import ExplainValues, ExplanationPolicy
 from otel_toolcall_eval.exporters.events.batched_events import BatchedEvents

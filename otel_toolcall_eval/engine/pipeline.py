@@ -9,12 +9,11 @@ from otel_toolcall_eval.engine.binding import Binder, BoundTraces
 from otel_toolcall_eval.engine.buffer.clocks import clocks_of
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
 from otel_toolcall_eval.engine.buffer.conversations import CONVERSATION_KEYS, Conversations, conversation_of
-from otel_toolcall_eval.engine.buffer.decision_cache import DecisionCache
-from otel_toolcall_eval.engine.buffer.limits import AddResult, BufferLimits
+from otel_toolcall_eval.engine.buffer.decided_traces import DecisionCache
 from otel_toolcall_eval.engine.buffer.log_correlator import LogCorrelator
-from otel_toolcall_eval.engine.buffer.span_counts import SpanCounts
+from otel_toolcall_eval.engine.buffer.span_counts import AddResult, SpanCounts
 from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds, by_parent
-from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits, TraceBuffer
 from otel_toolcall_eval.engine.evaluation import FilteredCalls, evaluate_criteria_set, failure_of
 from otel_toolcall_eval.model.criteria import NOTHING_BOUND, BoundCriteria
 from otel_toolcall_eval.model.decision import Decision, PriorVerdict, PriorVerdicts, verdict_keys
@@ -25,8 +24,8 @@ from otel_toolcall_eval.model.trace import IncompletenessReason, Projection, Tri
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
     from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot
+    from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
     from otel_toolcall_eval.engine.evaluation import CallReader, Evaluators, ReadableTrace
     from otel_toolcall_eval.model.criteria import CriteriaSet
     from otel_toolcall_eval.model.log_record import LogRecord

@@ -6,12 +6,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
     from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot
-    from otel_toolcall_eval.model.criteria import BoundCriteria
+    from otel_toolcall_eval.engine.buffer.span_counts import AddResult
+    from otel_toolcall_eval.engine.pipeline import Pipeline
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Span
 
@@ -73,3 +75,19 @@ class WakeUp:
 
 
 WorkItem: TypeAlias = "SpanRequest | LogRequest | SnapshotRequest | BindRequest | SkippedRequest | WakeUp"
+
+
+def dispatch(pipeline: Pipeline, item: WorkItem, *, now_ns: int) -> AddResult | None:
+    """Hand one item to the pipeline; returns what became of its spans, None unless it is a ``SpanRequest``."""
+    if isinstance(item, SnapshotRequest):
+        if item.answer.set_running_or_notify_cancel():
+            item.answer.set_result(pipeline.waiting(now_ns=now_ns, limit=item.limit))
+    elif isinstance(item, BindRequest):
+        pipeline.bind(item.trace_id, item.bound, now_ns=now_ns)
+    elif isinstance(item, LogRequest):
+        pipeline.add_logs(item.records, received=item.received, now_ns=now_ns, transport=item.transport)
+    elif isinstance(item, SkippedRequest):
+        pipeline.shed(item, now_ns=now_ns)
+    elif not isinstance(item, WakeUp):
+        return pipeline.add(item.spans, now_ns=now_ns, transport=item.transport, rejected=item.rejected, open_spans=item.open_spans)
+    return None

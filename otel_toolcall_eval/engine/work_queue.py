@@ -14,7 +14,7 @@ from otel_toolcall_eval.model.errors import OverloadedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+    from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
     from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SnapshotRequest, SpanRequest, WakeUp, WorkItem
 
 

@@ -10,36 +10,31 @@ import threading
 import time
 from concurrent.futures import Future
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.engine.admission import AdmissionController, CostEstimator
-from otel_toolcall_eval.engine.clock import MonotonicClock
 from otel_toolcall_eval.engine.counters import pipeline_counters
-from otel_toolcall_eval.engine.journaling import NoJournal
 from otel_toolcall_eval.engine.operator_log import OperatorLog
-from otel_toolcall_eval.engine.reporting import ReportDispatcher
-from otel_toolcall_eval.engine.shutdown import ShutdownState
-from otel_toolcall_eval.engine.taking import take
-from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, PendingResponse, SnapshotRequest, SpanRequest, WakeUp
+from otel_toolcall_eval.engine.ports import MonotonicClock, NoJournal
+from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, PendingResponse, SnapshotRequest, SpanRequest, WakeUp, dispatch
 from otel_toolcall_eval.engine.work_queue import WorkQueue
 from otel_toolcall_eval.model.errors import OverloadedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
     from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot
-    from otel_toolcall_eval.engine.clock import Clock
+    from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
     from otel_toolcall_eval.engine.counters import Counts
-    from otel_toolcall_eval.engine.emitter import Emitter
-    from otel_toolcall_eval.engine.journaling import Journal
     from otel_toolcall_eval.engine.pipeline import Pipeline
+    from otel_toolcall_eval.engine.ports import Clock, Emitter, Journal
     from otel_toolcall_eval.engine.work_items import WorkItem
     from otel_toolcall_eval.engine.work_queue import LocalQueue
     from otel_toolcall_eval.model.criteria import BoundCriteria
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
+
 
 DEFAULT_QUEUE_BYTES = 64 * 1024 * 1024
 ITEM_OVERHEAD_BYTES = 500
@@ -276,10 +271,89 @@ class Worker:
     def _take(self, request: WorkItem) -> None:
         """Hand one request to the pipeline."""
         now_ns = self._clock.now_ns()
-        result = take(self.pipeline, request, now_ns=self._ending.cutoff_ns(now_ns))
+        result = dispatch(self.pipeline, request, now_ns=self._ending.cutoff_ns(now_ns))
         if result is None:
             return
         self._pace.took(result.received, ns=self._clock.now_ns() - now_ns)
         if self._on_late_span is not None:
             for age_ns in result.late_ages_ns:
                 self._on_late_span(age_ns / 1e9)
+
+
+class ReportDispatcher:
+    """Has the emitters. ``emit`` belongs to the worker's thread, all else to any."""
+
+    def __init__(self, emitters: Iterable[Emitter], notices: OperatorLog) -> None:
+        """Take the emitters, in the order in which each report goes to them."""
+        self._emitters = tuple(emitters)
+        self._notices = notices
+
+    def emit(self, reports: Iterable[TraceReport], pipeline: Pipeline) -> None:
+        """Emit reports, and tell of what kept the pipeline from making more."""
+        for report in reports:
+            for emitter in self._emitters:
+                with self._notices.catching(emitter):
+                    emitter.emit(report)
+            self._notices.decided(report, criteria=len(pipeline.criteria))
+        for fault in pipeline.take_faults():
+            self._notices.failed(pipeline, fault)
+
+    def flush(self, deadline_seconds: float) -> bool:
+        """Have all send what was emitted, until this monotonic time; False if one could not."""
+        sent = [emitter.flush(max(0.0, deadline_seconds - time.monotonic())) for emitter in self._emitters]
+        return all(sent)
+
+    def shutdown(self, deadline_seconds: float) -> None:
+        """Have all send what was emitted, and end, until then."""
+        for emitter in self._emitters:
+            try:
+                emitter.shutdown(max(0.0, deadline_seconds - time.monotonic()))
+            except Exception as error:  # noqa: BLE001 - one emitter's fault must not keep the others from sending
+                self._notices.failed(emitter, error)
+
+
+_LEAST_SECONDS: Final = 0.5  # for what comes behind judging
+_LEAST_SHARE: Final = 0.1  # or so much of the time, if that is less
+
+
+class ShutdownState:
+    """Any thread.
+
+    Attributes:
+        time_is_over: nothing more is to be judged.
+        left: once the end has begun, how many traces are still to be judged; before, None.
+    """
+
+    __slots__ = ("_frozen_ns", "left", "time_is_over")
+
+    def __init__(self) -> None:
+        """Begin as one that goes on."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Go on, in a child process say."""
+        self._frozen_ns: int | None = None
+        self.time_is_over = False
+        self.left: int | None = None
+
+    @staticmethod
+    def evaluation_seconds(timeout_seconds: float) -> float:
+        """Return how much of the time for ending may be taken by judging."""
+        return timeout_seconds - min(_LEAST_SECONDS, _LEAST_SHARE * timeout_seconds)
+
+    def stop_scheduling(self, now_ns: int) -> None:
+        """Let nothing fall due after this moment: who is quiet because nobody listens would be judged as if nothing were missing."""
+        if self._frozen_ns is None:
+            self._frozen_ns = now_ns
+
+    def cutoff_ns(self, now_ns: int) -> int:
+        """Return the moment up to which traces fall due; what is still taken in after that comes at it, and waits as long as ever."""
+        return now_ns if self._frozen_ns is None else min(now_ns, self._frozen_ns)
+
+    def active(self, open_traces: int) -> int:
+        """Return how many traces are open, of which so many are in the pipeline: at the end it gives all away before they are judged."""
+        return open_traces if self.left is None else self.left
+
+    def next_due_ns(self, due_ns: int | None) -> int | None:
+        """Return when a trace falls due that would at ``due_ns``; None if it does not any more."""
+        return None if due_ns is None or self.cutoff_ns(due_ns) < due_ns else due_ns

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
     from opentelemetry.trace import TracerProvider
 
-    from otel_toolcall_eval.engine.emitter import Emitter
+    from otel_toolcall_eval.engine.ports import Emitter
     from otel_toolcall_eval.inprocess.pending_roots import Said
     from otel_toolcall_eval.settings.criteria_file import LoadedCriteria
     from otel_toolcall_eval.settings.service import Settings

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.model.errors import ForwardQueueFullError, OverloadedError
 from otel_toolcall_eval.model.trace import Projection

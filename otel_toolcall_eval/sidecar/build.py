@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot
-    from otel_toolcall_eval.engine.emitter import Emitter
     from otel_toolcall_eval.engine.pipeline import Pipeline
+    from otel_toolcall_eval.engine.ports import Emitter
     from otel_toolcall_eval.exporters.console import ConsoleEmitter
     from otel_toolcall_eval.exporters.forward.downstream import Client
     from otel_toolcall_eval.exporters.forward.forwarder import Forwarder

@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.journaling import NoJournal
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
+from otel_toolcall_eval.engine.ports import NoJournal
 from otel_toolcall_eval.engine.work_items import SpanRequest
 from otel_toolcall_eval.model.trace import Resource, Scope, Span
 from otel_toolcall_eval.sidecar.journal.sqlite_journal import SqliteJournal
@@ -21,7 +21,7 @@ from tests.fakes import SECOND_NS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_toolcall_eval.engine.journaling import Journal
+    from otel_toolcall_eval.engine.ports import Journal
 
 RESOURCE = Resource(attributes={f"resource.attribute.{n}": f"some value {n}" for n in range(12)})
 SCOPE = Scope(name="bench", version="1")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE, Pipeline
 from otel_toolcall_eval.model.criteria import (
     BoundCriteria,

@@ -11,10 +11,10 @@ import pytest
 
 from otel_toolcall_eval.engine.admission import AdmissionController
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
-from otel_toolcall_eval.engine.journaling import NoJournal
+from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.engine.pipeline import Pipeline
+from otel_toolcall_eval.engine.ports import NoJournal
 from otel_toolcall_eval.engine.work_queue import NoFeed, WorkQueue
 from otel_toolcall_eval.engine.worker import TRACES_AT_A_TIME, Worker
 from otel_toolcall_eval.model.criteria import BoundCriteria, CriteriaSet, Selector, SelectorScope

@@ -31,7 +31,7 @@ from tests.patience import PATIENCE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from otel_toolcall_eval.engine.emitter import Emitter
+    from otel_toolcall_eval.engine.ports import Emitter
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.sidecar.admin.status.rows import ReportRow, VerdictRow
     from otel_toolcall_eval.sidecar.admin.status.store import HistoryStore

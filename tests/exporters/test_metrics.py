@@ -17,8 +17,8 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.resources import Resource
 
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.log_correlator import LogCorrelator
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.exporters import names

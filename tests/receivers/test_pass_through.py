@@ -18,7 +18,7 @@ from tests.otlp.test_transcoding import everything_in_logs, everything_in_metric
 from tests.receivers.receivers import Intake
 
 if TYPE_CHECKING:
-    from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+    from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
     from otel_toolcall_eval.otlp.decoded import DecodedTraces
     from otel_toolcall_eval.otlp.decoded_logs import DecodedLogs
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
-    from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces
-    from otel_toolcall_eval.engine.buffer.decision_cache import DecisionCache
+    from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces, DecisionCache
     from otel_toolcall_eval.engine.buffer.memory import Memory
     from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
     from otel_toolcall_eval.model.trace import Span

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
     from otel_toolcall_eval.model.trace import Trace
 
+
 REVISABLE = frozenset({Trigger.ROOT_SPAN, Trigger.IDLE_TIMEOUT, Trigger.TRACE_TIMEOUT})
 """A trace that was evicted or drained was given up on purpose; keeping it would undo that."""
 
@@ -116,3 +117,41 @@ class DecidedTraces:
         for trace in pending:
             trace.revise_ns = now_ns
         return [revised for trace in pending if (revised := self.look(trace, now_ns=now_ns)) is not None]
+
+
+class DecisionCache:
+    """Two generations of keys: when the young one is full or old, the old one is forgotten whole.
+
+    So a key is kept for at least ``capacity / 2`` further ones and at most ``capacity``, and no entry needs a timer or
+    a place in a queue. A key is a trace ID, or a trace ID and a span ID. Cost: O(1), about 120 bytes a key.
+    """
+
+    __slots__ = ("_half", "_keep_ns", "_old", "_since_ns", "_young")
+
+    def __init__(self, *, capacity: int, keep_ns: int) -> None:
+        """Start empty.
+
+        Args:
+            capacity: most keys kept.
+            keep_ns: a key is forgotten after at most this time, unless nothing is decided meanwhile.
+        """
+        self._half = max(1, capacity // 2)
+        self._keep_ns = keep_ns
+        self._young: dict[bytes, int] = {}
+        self._old: dict[bytes, int] = {}
+        self._since_ns = 0
+
+    def __len__(self) -> int:
+        """Return how many keys are remembered."""
+        return len(self._young) + len(self._old)
+
+    def add(self, key: bytes, *, now_ns: int, decided_ns: int | None = None) -> None:
+        """Remember from now on that this was decided, now or at another time."""
+        if len(self._young) >= self._half or now_ns - self._since_ns > self._keep_ns // 2:
+            self._old, self._young = self._young, {}
+            self._since_ns = now_ns
+        self._young[key] = now_ns if decided_ns is None else decided_ns
+
+    def decided_ns(self, key: bytes) -> int | None:
+        """Return when this was decided; None if it was not, or is forgotten."""
+        return self._young.get(key, self._old.get(key))

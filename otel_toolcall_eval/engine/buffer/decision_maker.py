@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from otel_toolcall_eval.engine.buffer.agent_invocations import AgentInvocations
-    from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces
-    from otel_toolcall_eval.engine.buffer.decision_cache import DecisionCache
+    from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces, DecisionCache
     from otel_toolcall_eval.engine.buffer.memory import Memory
     from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
     from otel_toolcall_eval.model.trace import Trace

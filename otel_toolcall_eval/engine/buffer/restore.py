@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.limits import AddResult
 from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
+from otel_toolcall_eval.engine.buffer.span_counts import AddResult
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces
-    from otel_toolcall_eval.engine.buffer.decision_cache import DecisionCache
+    from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces, DecisionCache
     from otel_toolcall_eval.engine.buffer.decision_maker import DecisionMaker
     from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
     from otel_toolcall_eval.model.trace import Span, Trace, Trigger

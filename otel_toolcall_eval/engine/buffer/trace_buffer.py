@@ -9,18 +9,18 @@ Rejected: a timer wheel (needs a tick, so a verdict is late by up to one), a tim
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.buffer.agent_invocations import AgentInvocations
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit, due
-from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces
-from otel_toolcall_eval.engine.buffer.decision_cache import DecisionCache
+from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces, DecisionCache
 from otel_toolcall_eval.engine.buffer.decision_maker import DecisionMaker
-from otel_toolcall_eval.engine.buffer.limits import AddResult, BufferLimits
 from otel_toolcall_eval.engine.buffer.memory import Memory
 from otel_toolcall_eval.engine.buffer.open_trace import Arrival, OpenTrace
 from otel_toolcall_eval.engine.buffer.restore import TraceRestorer
 from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot, waiting_of
+from otel_toolcall_eval.engine.buffer.span_counts import AddResult
 from otel_toolcall_eval.engine.buffer.span_kinds import EVERY_SPAN_MATTERS, SpanKinds
 from otel_toolcall_eval.model.trace import Trigger
 
@@ -30,7 +30,27 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.engine.buffer.compression import Compressor
     from otel_toolcall_eval.model.trace import Span, Trace
 
-__all__ = ["AddResult", "BufferLimits", "TraceBuffer"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BufferLimits:
+    """Bounds. What exceeds them is judged early or counted, never silently lost.
+
+    Attributes:
+        num_traces: open traces; beyond it the oldest is judged and evicted.
+        limit_bytes: estimated bytes of all open traces; beyond it likewise. Above a quarter of it traces
+            that wait for long are packed, above three eighths of it others, too.
+        maximum_trace_size_bytes: estimated bytes of one trace; beyond it spans are counted and not kept.
+        span_limit: tool, model and agent spans kept of one trace.
+        decisions: trace IDs remembered after their decision, so that a late span never opens a fresh trace.
+        decisions_ns: how long they are remembered.
+    """
+
+    num_traces: int = 100_000
+    limit_bytes: int = 256 * 1024 * 1024
+    maximum_trace_size_bytes: int = 8 * 1024 * 1024
+    span_limit: int = 10_000
+    decisions: int = 1_000_000
+    decisions_ns: int = 3600 * 1_000_000_000
 
 
 class TraceBuffer:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+    from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
     from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
     from otel_toolcall_eval.model.trace import Span
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
 from otel_toolcall_eval.model.trace import Trigger
 from otel_toolcall_eval.sidecar.journal.entries import WAITING, EntryReader, RowKind, body_is_whole, head_is_whole
 

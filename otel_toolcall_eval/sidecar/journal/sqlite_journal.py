@@ -14,32 +14,32 @@ Threads: the worker's, but for ``counts``, ``problem``, ``close`` and what the t
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
 from otel_toolcall_eval.model.errors import OverloadedError
-from otel_toolcall_eval.sidecar.journal.compaction import compaction
 from otel_toolcall_eval.sidecar.journal.entries import WAITING, RowKind, bind_of, decision_of, logs_of, shed_of, spans_of
 from otel_toolcall_eval.sidecar.journal.replay import Replay
-from otel_toolcall_eval.sidecar.journal.retention import SECOND_NS, Removal, Retention
+from otel_toolcall_eval.sidecar.journal.retention import SECOND_NS, Removal, Retention, compaction
 from otel_toolcall_eval.sidecar.journal.store import FAULTS, JournalStore, Sync
-from otel_toolcall_eval.sidecar.journal.sync_timer import SyncTimer
 from otel_toolcall_eval.sidecar.journal.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from otel_toolcall_eval.engine.buffer.limits import BufferLimits
+    from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
     from otel_toolcall_eval.engine.counters import Counts
     from otel_toolcall_eval.engine.pipeline import Pipeline
     from otel_toolcall_eval.engine.work_items import WorkItem
     from otel_toolcall_eval.model.decision import Decision
     from otel_toolcall_eval.model.score import TraceReport
     from otel_toolcall_eval.sidecar.journal.entries import Draft
+
 
 _logger = logging.getLogger(__name__)
 
@@ -290,3 +290,28 @@ def _refused(item: WorkItem) -> bool:
         what, fix = "the journal can't be written", "send the request again after a moment"
         item.done.set_exception(OverloadedError(where=item.transport, what=what, fix=fix))
     return True
+
+
+class SyncTimer:
+    """A thread that calls."""
+
+    def __init__(self, name: str, seconds: float, call: Callable[[], None]) -> None:
+        """Prepare to call every so many seconds. ``call`` must not raise."""
+        self._seconds = seconds
+        self._call = call
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"toolcall-eval-journal-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, timeout_seconds: float) -> None:
+        """Call no more; waits for a call that is under way, but not for longer than told."""
+        self._ended.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._seconds):
+            self._call()

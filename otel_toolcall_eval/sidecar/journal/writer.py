@@ -13,9 +13,8 @@ from otel_toolcall_eval.sidecar.journal.store import FAULTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from otel_toolcall_eval.sidecar.journal.compaction import Compaction
     from otel_toolcall_eval.sidecar.journal.entries import Draft, Row
-    from otel_toolcall_eval.sidecar.journal.retention import Removal
+    from otel_toolcall_eval.sidecar.journal.retention import Compaction, Removal
     from otel_toolcall_eval.sidecar.journal.statements import Statement
     from otel_toolcall_eval.sidecar.journal.store import JournalStore
 

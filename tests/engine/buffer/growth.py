@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits, TraceBuffer
 from otel_toolcall_eval.otlp.attribute_reader import reader_for
 from otel_toolcall_eval.otlp.protobuf_traces import decode_traces
 from otel_toolcall_eval.settings.dialect_file import default_extractor

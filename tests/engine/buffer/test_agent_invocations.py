@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.engine.buffer.completion import IN_PROCESS_POLICY, CompletionPolicy, Unit
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.span_kinds import RootCondition, SpanKinds
-from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits, TraceBuffer
 from otel_toolcall_eval.model.trace import IncompletenessReason, Trigger
 from tests.fakes import SECOND_NS, span
 

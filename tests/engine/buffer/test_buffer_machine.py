@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
-from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits, TraceBuffer
 from otel_toolcall_eval.model.trace import Span, Trace, Trigger
 from tests.engine.buffer.plain_model import ModelVerdict, PlainModel, Sent
 from tests.fakes import SECOND_NS, span

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits, TraceBuffer
 from tests.fakes import SECOND_NS, span
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.engine.buffer.compression import MAX_KINDS, MAX_SHOWN, MAX_USES, Compressor, CompressorPool, ZlibPacker
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.memory import Memory
 from otel_toolcall_eval.engine.buffer.open_trace import OpenTrace
 from otel_toolcall_eval.engine.buffer.packing import PackedSpans
 from otel_toolcall_eval.engine.buffer.span_kinds import never
-from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits, TraceBuffer
 from otel_toolcall_eval.model.trace import Resource, Scope, SpanEvent, StatusCode, Trigger
 from otel_toolcall_eval.sidecar.zstandard import zstandard_packer
 from tests.fakes import SECOND_NS, span

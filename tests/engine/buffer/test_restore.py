@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.packing import StoredSpanReader, StoredSpanWriter
 from otel_toolcall_eval.engine.buffer.restore import Flags
 from otel_toolcall_eval.engine.buffer.span_kinds import SpanKinds
-from otel_toolcall_eval.engine.buffer.trace_buffer import TraceBuffer
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits, TraceBuffer
 from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import IncompletenessReason, Resource, Scope, SpanEvent, Trigger
 from tests.engine.buffer.judged import count, pipeline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
 from otel_toolcall_eval.model.log_record import LogRecord
 from tests.fakes import span
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from otel_toolcall_eval.engine.buffer.limits import AddResult
-from otel_toolcall_eval.engine.buffer.span_counts import SpanCounts
+from otel_toolcall_eval.engine.buffer.span_counts import AddResult, SpanCounts
 
 WHERE_TO = ("relevant", "ignored", "duplicate", "conflict", "skipped", "rejected")
 

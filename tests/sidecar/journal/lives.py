@@ -11,9 +11,9 @@ from itertools import count as counter
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
 from otel_toolcall_eval.engine.buffer.log_correlator import LogCorrelator
-from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.engine.pipeline import Pipeline
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, SpanRequest
 from otel_toolcall_eval.extraction.log_joining import LogJoiner

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest
 from otel_toolcall_eval.model.criteria import BoundCriteria
 from otel_toolcall_eval.model.errors import OverloadedError, SettingsError
@@ -153,7 +153,9 @@ def test_second_process_on_one_file_is_refused_and_the_first_goes_on(path: Path)
     for _ in range(2):  # the first attempt must not have let go of the lock
         with pytest.raises(SettingsError, match="another process has this journal"):
             JournalStore(path, Sync.ACK)
-        code = "import sys, pathlib; from otel_toolcall_eval.sidecar.journal.store import *; Store(pathlib.Path(sys.argv[1]), Sync.ACK)"
+        code = (
+            "import sys, pathlib; from otel_toolcall_eval.sidecar.journal.store import *; JournalStore(pathlib.Path(sys.argv[1]), Sync.ACK)"
+        )
         ended = subprocess.run([sys.executable, "-c", code, str(path)], check=False, capture_output=True, text=True)
         assert "another process has this journal" in ended.stderr
     store.change((sql.DELIVER, [(3,)]))

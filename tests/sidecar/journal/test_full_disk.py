@@ -178,10 +178,10 @@ _OTHERS_FILL_THE_DISK = """
 import sys
 from pathlib import Path
 from otel_toolcall_eval.sidecar.journal import statements as sql
-from otel_toolcall_eval.sidecar.journal.store import Store, Sync
+from otel_toolcall_eval.sidecar.journal.store import JournalStore, Sync
 from tests.sidecar.journal.test_full_disk import fill
 path = Path(sys.argv[1]) / "journal"
-store = Store(path, Sync.ACK)
+store = JournalStore(path, Sync.ACK)
 for number in range(1, 301):
     store.change((sql.INSERT, [(number, bytes(16), 1, 0, 0, bytes(9_000))]), (sql.DELETE_ROW, [(number - 2,)]))
 fill(path.with_name("ballast"))

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit
-from otel_toolcall_eval.engine.buffer.limits import BufferLimits
-from otel_toolcall_eval.engine.buffer.skipped_request import SkippedRequest
+from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
+from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.engine.work_items import BindRequest
 from otel_toolcall_eval.model.criteria import BoundCriteria, CriteriaSet, Selector, SelectorScope
 from otel_toolcall_eval.model.log_record import LogRecord

@@ -1,7 +1,22 @@
-"""What the worker asks of a journal, and the one that keeps nothing."""
+"""What the worker asks of its surroundings: a clock, emitters and a journal.
+
+Another back end is one module in ``exporters/`` whose class has the three methods of ``Emitter``, and one line in ``sidecar/build.py``
+(or ``inprocess/build.py``), where it joins the list of emitters. ``tests/exporters/test_emitters.py`` holds every emitter to these rules:
+
+- ``emit`` never waits. An emitter that does I/O has a thread and a bounded queue of its own, and counts what it drops.
+- Every report is emitted: of unbound traces (``report.unbound``), without an evaluated span, again with a higher ``revision`` if late
+  spans changed a verdict, and with the same ``evaluation_id`` if an earlier process may not have delivered it.
+- ``attributes.clean_name`` shortens names. ``attributes.explanation``, which redacts secrets, is the only source of explanations. A report
+  holds all that was recorded, so anything else taken from ``report.extraction``, span attributes or justifications leaks users' data.
+- An exception in ``emit`` is counted as a failure and logged once without its message; other emitters and later reports are unaffected.
+
+Rejected: loading third-party emitters by entry points. They would run on the evaluating thread without any bound on their time, and on
+reports whose shape is not a public promise. The public ways out are ``serve --verdicts json`` and OTLP.
+"""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -12,6 +27,38 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.engine.work_items import WorkItem
     from otel_toolcall_eval.model.decision import Decision
     from otel_toolcall_eval.model.score import TraceReport
+
+
+class Emitter(Protocol):
+    """Creates telemetry out of reports. Only the worker's thread calls ``emit``; any thread may call the other methods."""
+
+    def emit(self, report: TraceReport) -> None:
+        """Emit one report; must not wait for the network."""
+        ...
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Send what is emitted; False if that took too long. May be called at any time, after ``shutdown`` too."""
+        ...
+
+    def shutdown(self, timeout_seconds: float) -> None:
+        """Send what is emitted and let go of everything, within the time-out. May be called again."""
+        ...
+
+
+class Clock(Protocol):
+    """Monotonic time."""
+
+    def now_ns(self) -> int:
+        """Return nanoseconds from any fixed origin; never goes back."""
+        ...
+
+
+class MonotonicClock:
+    """The system's monotonic clock."""
+
+    def now_ns(self) -> int:
+        """Return nanoseconds from any fixed origin; never goes back."""
+        return time.monotonic_ns()
 
 
 class Journal(Protocol):
