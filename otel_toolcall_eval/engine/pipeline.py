@@ -37,7 +37,11 @@ OWN_SCOPE = "otel_toolcall_eval"
 
 
 class Pipeline:
-    """Assembly, extraction, binding and evaluation in a row. Owned by one thread, but for ``replace_criteria``."""
+    """Assembly, extraction, binding and evaluation in a row. Owned by one thread, but for ``replace_criteria``.
+
+    Attributes:
+        on_decision: called with every decision, whether or not a report comes of it.
+    """
 
     def __init__(
         self,
@@ -49,10 +53,8 @@ class Pipeline:
         limits: BufferLimits | None = None,
         logs: LogCorrelator | None = None,
         stopwatch: Callable[[], int] = lambda: 0,
-        keep_unbound: bool = False,
-        keep_decisions: bool = False,
+        bindings: BoundTraces | None = None,
         name_unbound: bool = True,
-        spans_in_reports: bool = False,
     ) -> None:
         """Put the stages together.
 
@@ -64,10 +66,9 @@ class Pipeline:
             limits: bounds; the sidecar's by default.
             logs: takes log records in; without it they are ignored.
             stopwatch: nanoseconds from any origin, to measure how long an evaluation takes; zero if nobody asks.
-            keep_unbound: traces that nothing judged are kept for the late window, too, since they may be bound by ID meanwhile.
-            keep_decisions: decisions are kept until they are taken, see ``take_decisions``.
-            name_unbound: reports of traces that nothing judges name their agent, too; it takes as long as all else about them.
-            spans_in_reports: reports hold the spans that they are on, for those who show them; they are heavy.
+            bindings: criteria bound to trace IDs. With it, unbound traces stay in the buffer for the late window, since one of them may
+                still be bound by ID.
+            name_unbound: reports of unbound traces name their agent; finding it doubles the cost of such a trace.
         """
         self._reader = reader
         self._evaluators = evaluators
@@ -78,9 +79,9 @@ class Pipeline:
         self.traces = TraceBuffer(kinds=kinds, policy=policy, limits=limits)
         self.logs = logs or LogCorrelator()
         self._stopwatch = stopwatch
-        self._keep_unbound, self._name_unbound, self._spans_in_reports = keep_unbound, name_unbound, spans_in_reports
+        self._name_unbound = name_unbound
         self._conversations = Conversations()
-        self._bound = BoundTraces()
+        self._bindings, self._binds_by_id = bindings or BoundTraces(), bindings is not None
         # Half of this is how long an ID is remembered at least, and a trace may be judged for as long as it may be open and revised.
         keep_ns = 2 * (self._policy.trace_timeout_ns + self._policy.late_span_window_ns)
         self._overloaded = DecisionCache(capacity=(limits or BufferLimits()).decisions, keep_ns=keep_ns)
@@ -88,8 +89,8 @@ class Pipeline:
         self.projection = self._own_projection | self._binder.projection
         self.counts, self.evaluated_spans = SpanCounts(), 0  # those of a trace that is judged again count again
         self._faults: list[Exception] = []
-        self._keep_decisions, self._batch, self._givens = keep_decisions, 0, PriorVerdicts()
-        self._decisions: list[Decision] = []
+        self._batch, self._givens = 0, PriorVerdicts()
+        self.on_decision: Callable[[Decision], None] | None = None
 
     @property
     def open_traces(self) -> int:
@@ -122,7 +123,7 @@ class Pipeline:
 
         The trace may still come, be open, or have been judged within the late window: then it is judged once more.
         """
-        self._bound.bind(trace_id, bound)
+        self._bindings.bind(trace_id, bound)
         self.traces.reevaluate(trace_id, now_ns=now_ns)
 
     def add(
@@ -187,11 +188,6 @@ class Pipeline:
         faults, self._faults = self._faults, []
         return faults
 
-    def take_decisions(self) -> list[Decision]:
-        """Return, once, what was decided, whether or not a report came of it; nothing if decisions are not kept."""
-        decisions, self._decisions = self._decisions, []
-        return decisions
-
     def recall(self, decision: Decision, trace: Trace, *, say_again: bool) -> TraceReport | None:
         """Let hold what an earlier process decided of a trace that the buffer has just decided again.
 
@@ -200,7 +196,7 @@ class Pipeline:
             trace: as it was then.
             say_again: whoever listens may not have got the report. It is made anew, by the criteria in force now.
         """
-        self._bound.of(trace)  # they have had their say
+        self._bindings.of(trace)  # they have had their say
         if (given := decision.given) is None:
             return None
         report = None
@@ -232,7 +228,7 @@ class Pipeline:
     def _reevaluate(self, trace: Trace) -> TraceReport | None:
         """Judge a trace in the light of what was said of it before; None if nothing else is to be said now."""
         earlier = trace.note if isinstance(trace.note, PriorVerdict) else None
-        bound = self._bound.of(trace)
+        bound = self._bindings.of(trace)
         revision = trace.revision if earlier is None else earlier.revision + 1
         bound = bound if earlier is None else earlier.bound.plus(bound)
         report = self.judge(trace if revision == trace.revision else replace(trace, revision=revision), bound=bound)
@@ -248,14 +244,14 @@ class Pipeline:
     def _hold(self, trace: Trace, given: PriorVerdict) -> None:
         """Keep what was said of a trace, or give it up if nothing judges it."""
         self.logs.decide(trace, unbound=not given.said)
-        if not given.said and not self._keep_unbound:
+        if not given.said and not self._binds_by_id:
             self.traces.release(trace.key)
         else:
             self.traces.attach(trace.key, given)
 
     def _note(self, trace: Trace, given: PriorVerdict | None, *, reported: bool = False, after_ns: int = 0) -> None:
-        if self._keep_decisions:
-            self._decisions.append(Decision.on(trace, given, batch=self._batch, reported=reported, after_ns=after_ns))
+        if self.on_decision is not None:
+            self.on_decision(Decision.on(trace, given, batch=self._batch, reported=reported, after_ns=after_ns))
 
     def judge(self, trace: Trace, *, bound: BoundCriteria = NOTHING_BOUND) -> TraceReport:
         """Judge one trace by everything that is bound to it. Payloads of unbound traces are never looked at."""
@@ -283,7 +279,7 @@ class Pipeline:
             revision=trace.revision,
             verdicts=tuple(verdicts),
             extraction=extraction,
-            spans=trace.spans if self._spans_in_reports else (),
+            spans=trace.spans,
             unknown_criteria=binding.unknown,
             conversation_id=conversation,
             decided_after_ns=trace.decided_after_ns,

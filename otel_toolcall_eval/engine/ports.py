@@ -78,48 +78,22 @@ class Journal(Protocol):
         """Write requests and return what is to be taken in; the others have been refused."""
         ...
 
-    def decided(self, decisions: Sequence[Decision], reports: Sequence[TraceReport]) -> Sequence[TraceReport]:
-        """Write decisions and return the reports that may be emitted now."""
+    def on_decision(self, decision: Decision) -> None:
+        """Note a decision; the next ``release`` writes it."""
         ...
 
-    def tend(self, pipeline: Pipeline, *, now_ns: int, last: bool = False) -> Sequence[TraceReport]:
+    def release(self, reports: Sequence[TraceReport]) -> Sequence[TraceReport]:
+        """Write the decisions noted since the last call, and return the reports that may be emitted now."""
+        ...
+
+    def maintain(self, pipeline: Pipeline, *, now_ns: int, last: bool = False) -> Sequence[TraceReport]:
         """Keep the file in order, if it is time; returns reports that had to wait."""
         ...
 
     def next_ns(self) -> int | None:
-        """Return when ``tend`` is wanted; None if there is nothing to do."""
+        """Return when ``maintain`` is wanted; None if there is nothing to do."""
         ...
 
     def counts(self) -> Counts:
         """Return its counts; any thread."""
         ...
-
-
-class NoJournal:
-    """Keeps nothing."""
-
-    keeps_senders_waiting = False
-
-    def replay(self, pipeline: Pipeline, *, now_ns: int) -> Iterable[TraceReport]:  # noqa: ARG002 - the protocol's signature, here and below
-        """Return nothing: nothing was kept."""
-        return ()
-
-    def write(self, items: Sequence[WorkItem], pipeline: Pipeline, *, now_ns: int) -> Sequence[WorkItem]:  # noqa: ARG002
-        """Return the requests."""
-        return items
-
-    def decided(self, decisions: Sequence[Decision], reports: Sequence[TraceReport]) -> Sequence[TraceReport]:  # noqa: ARG002
-        """Return the reports."""
-        return reports
-
-    def tend(self, pipeline: Pipeline, *, now_ns: int, last: bool = False) -> Sequence[TraceReport]:  # noqa: ARG002
-        """Return nothing: no report had to wait."""
-        return ()
-
-    def next_ns(self) -> int | None:
-        """Return None: there is nothing to do."""
-        return None
-
-    def counts(self) -> Counts:
-        """Return nothing."""
-        return {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from otel_toolcall_eval.engine.admission import AdmissionController, CostEstimator
 from otel_toolcall_eval.engine.counters import pipeline_counters
 from otel_toolcall_eval.engine.operator_log import OperatorLog
-from otel_toolcall_eval.engine.ports import MonotonicClock, NoJournal
+from otel_toolcall_eval.engine.ports import MonotonicClock
 from otel_toolcall_eval.engine.work_items import BindRequest, LogRequest, PendingResponse, SnapshotRequest, SpanRequest, WakeUp, dispatch
 from otel_toolcall_eval.engine.work_queue import WorkQueue
 from otel_toolcall_eval.model.errors import OverloadedError
@@ -72,7 +72,9 @@ class Worker:
         self.pipeline = pipeline
         self._clock = clock or MonotonicClock()
         self._on_late_span = on_late_span
-        self._journal = journal or NoJournal()
+        self._journal = journal
+        if journal is not None:
+            pipeline.on_decision = journal.on_decision
         self._queue = WorkQueue(queue_bytes)
         self._thread = self._new_thread()
         self._pace = CostEstimator()
@@ -198,19 +200,20 @@ class Worker:
         found = pipeline_counters(
             self.pipeline, active=active, refused=queue.refused, delayed=delayed, queued_bytes=waiting, failures=failures
         )
-        return found | self._journal.counts()
+        return found if self._journal is None else found | self._journal.counts()
 
     def _new_completion(self) -> Future[None] | None:
-        return Future() if self._journal.keeps_senders_waiting else None
+        return Future() if self._journal is not None and self._journal.keeps_senders_waiting else None
 
     def _run(self) -> None:
-        unsettled = 0
-        self._reporter.emit(self._journal.replay(self.pipeline, now_ns=self._clock.now_ns()), self.pipeline)
+        unsettled, journal = 0, self._journal
+        if journal is not None:
+            self._reporter.emit(journal.replay(self.pipeline, now_ns=self._clock.now_ns()), self.pipeline)
         while True:
             requests, news, stopping = self._queue.take(self._seconds_to_next)
             unsettled += len(requests)
             began_ns = self._clock.now_ns()
-            self._take_all(self._journal.write(requests, self.pipeline, now_ns=began_ns))
+            self._take_all(requests if journal is None else journal.write(requests, self.pipeline, now_ns=began_ns))
             self._take_all(self._queue.feed.take(news))  # in process, where there is no journal
             if stopping:
                 self.stop_scheduling()  # not before the last is taken in: in an agent's process nothing else comes
@@ -220,12 +223,13 @@ class Worker:
                 self._queue.feed.on_batch_done()
                 self._queue.settle(unsettled)
                 unsettled = 0
-            self._reporter.emit(self._journal.tend(self.pipeline, now_ns=self._clock.now_ns(), last=stopping), self.pipeline)
+            if journal is not None:
+                self._reporter.emit(journal.maintain(self.pipeline, now_ns=self._clock.now_ns(), last=stopping), self.pipeline)
             if stopping:
                 return
 
     def _seconds_to_next(self) -> float | None:
-        times = (self._ending.next_due_ns(self.pipeline.next_due_ns()), self._journal.next_ns())
+        times = (self._ending.next_due_ns(self.pipeline.next_due_ns()), None if self._journal is None else self._journal.next_ns())
         due_ns = min((at_ns for at_ns in times if at_ns is not None), default=None)
         return None if due_ns is None else max(0.0, (due_ns - self._clock.now_ns()) / 1e9)
 
@@ -266,7 +270,7 @@ class Worker:
 
     def _report(self, reports: Sequence[TraceReport]) -> None:
         """Emit reports, after what was decided is in the journal."""
-        self._reporter.emit(self._journal.decided(self.pipeline.take_decisions(), reports), self.pipeline)
+        self._reporter.emit(reports if self._journal is None else self._journal.release(reports), self.pipeline)
 
     def _take(self, request: WorkItem) -> None:
         """Hand one request to the pipeline."""

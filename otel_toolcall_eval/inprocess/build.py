@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from otel_toolcall_eval.engine.binding import CRITERIA_ATTRIBUTE
+from otel_toolcall_eval.engine.binding import CRITERIA_ATTRIBUTE, BoundTraces
 from otel_toolcall_eval.engine.counters import CombinedCounters
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE
 from otel_toolcall_eval.engine.worker import Worker
@@ -96,7 +96,7 @@ def build_in_process(
     # The root leaves after its log events, and who waits for a verdict hears of it when all is out.
     emitters: list[Emitter] = [emitter for emitter in (metrics, events, watched) if emitter is not None]
     worker = Worker(
-        build_pipeline(settings, criteria, keep_unbound=True),
+        build_pipeline(settings, criteria, bindings=BoundTraces()),
         emitters,
         queue_bytes=settings.intake.queue_bytes,
         on_late_span=metrics.late_span if metrics else None,

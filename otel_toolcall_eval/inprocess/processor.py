@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from opentelemetry import _logs, metrics, trace
 from opentelemetry.sdk.trace import SpanProcessor
 
+from otel_toolcall_eval.engine.binding import BoundTraces
 from otel_toolcall_eval.exporters.deadline import Attempt, Flusher
 from otel_toolcall_eval.inprocess.build import build_in_process
 from otel_toolcall_eval.inprocess.registration import Registration
@@ -111,7 +112,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
             on_provider=parts.events.move_to if tracer_provider is None else None,
         )
         self._source.on_root_start = self._registration.look
-        self._restart: Callable[[], None] = lambda: self._worker.restart_in_child(build_pipeline(settings, loaded, keep_unbound=True))
+        self._restart: Callable[[], None] = lambda: self._worker.restart_in_child(build_pipeline(settings, loaded, bindings=BoundTraces()))
         _restart_in_children(self)
         if type(self) is ToolCallEvalSpanProcessor:  # saves a call or two for each span
             hooks, on_end = (self._source, self._source.keep) if self._wrapped is None else (self._wrapped, self._wrapped.on_end)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from otel_toolcall_eval.engine.binding import BoundTraces
     from otel_toolcall_eval.model.errors import Problem
     from otel_toolcall_eval.settings.service import Settings
 
@@ -54,10 +55,8 @@ def build_pipeline(
     criteria: LoadedCriteria,
     *,
     logs: LogLimits | None = None,
-    keep_unbound: bool = False,
-    keep_decisions: bool = False,
+    bindings: BoundTraces | None = None,
     name_unbound: bool = True,
-    spans_in_reports: bool = False,
 ) -> Pipeline:
     """Build the main path; ``logs`` bounds the log records that wait, the others are as in ``Pipeline``."""
     reader = build_extractor(settings.dialects)
@@ -69,10 +68,8 @@ def build_pipeline(
         limits=settings.buffer,
         logs=LogCorrelator(LogJoiner(reader.asked), logs),
         stopwatch=time.perf_counter_ns,
-        keep_unbound=keep_unbound,
-        keep_decisions=keep_decisions,
+        bindings=bindings,
         name_unbound=name_unbound,
-        spans_in_reports=spans_in_reports,
     )
 
 

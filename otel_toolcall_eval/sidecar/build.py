@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from otel_toolcall_eval.engine.admission import AdmissionController
+from otel_toolcall_eval.engine.binding import BoundTraces
 from otel_toolcall_eval.engine.counters import CombinedCounters
 from otel_toolcall_eval.engine.worker import Worker
 from otel_toolcall_eval.exporters.events.attributes import explain_of, explanation
@@ -149,10 +150,8 @@ def _pipeline(settings: Settings, criteria: LoadedCriteria, *, name_unbound: boo
     pipeline = build_pipeline(
         settings,
         criteria,
-        keep_unbound=settings.listen.control is not None,
-        keep_decisions=settings.journal.path is not None,
+        bindings=None if settings.listen.control is None else BoundTraces(),
         name_unbound=name_unbound,
-        spans_in_reports=settings.status.enabled,
     )
     if (packer := zstandard_packer()) is not None:
         pipeline.traces.pack_by(packer)

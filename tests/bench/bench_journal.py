@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
-from otel_toolcall_eval.engine.ports import NoJournal
 from otel_toolcall_eval.engine.work_items import SpanRequest
 from otel_toolcall_eval.model.trace import Resource, Scope, Span
 from otel_toolcall_eval.sidecar.journal.sqlite_journal import SqliteJournal
@@ -21,7 +20,6 @@ from tests.fakes import SECOND_NS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from otel_toolcall_eval.engine.ports import Journal
 
 RESOURCE = Resource(attributes={f"resource.attribute.{n}": f"some value {n}" for n in range(12)})
 SCOPE = Scope(name="bench", version="1")
@@ -78,12 +76,11 @@ def results() -> Iterator[Result]:
 
 def run(path: Path, sync: Sync | None, *, traces: int, together: int, turns: int) -> tuple[float, float]:
     pipe = pipeline(count(any=[">=", 1]))
-    pipe._keep_decisions = sync is not None  # noqa: SLF001 - the fixture builds it without
-    journal: Journal = NoJournal()
-    opened = None
+    journal: SqliteJournal | None = None
     if sync is not None:
-        journal = opened = SqliteJournal(path, sync, limits=BufferLimits(), late_window_ns=60 * SECOND_NS, flush=lambda _: True)
-    list(journal.replay(pipe, now_ns=0))
+        journal = SqliteJournal(path, sync, limits=BufferLimits(), late_window_ns=60 * SECOND_NS, flush=lambda _: True)
+        pipe.on_decision = journal.on_decision
+        list(journal.replay(pipe, now_ns=0))
     work = [
         [
             request([each for trace in range(traces) for each in spans_of((turn * together + n) * traces + trace + 1)])
@@ -95,15 +92,17 @@ def run(path: Path, sync: Sync | None, *, traces: int, together: int, turns: int
     began, began_cpu = time.perf_counter(), time.process_time()
     for requests in [*work, *([[]] * 200)]:
         now_ns += SECOND_NS // 10 if requests else SECOND_NS
-        for item in journal.write(requests, pipe, now_ns=now_ns):
+        for item in requests if journal is None else journal.write(requests, pipe, now_ns=now_ns):
             pipe.add(item.spans, now_ns=now_ns, transport="t")  # type: ignore[arg-type, union-attr] # all are requests with spans
-        judged += len(journal.decided(pipe.take_decisions(), pipe.pop_due(now_ns=now_ns)))
-        if opened is not None:
-            opened.deliver()
-        journal.tend(pipe, now_ns=now_ns)
+        reports = pipe.pop_due(now_ns=now_ns)
+        judged += len(reports)
+        if journal is not None:
+            journal.release(reports)
+            journal.deliver()
+            journal.maintain(pipe, now_ns=now_ns)
     elapsed, cpu = time.perf_counter() - began, time.process_time() - began_cpu
-    if opened is not None:
-        opened.close(delivered=True, ended=True)
+    if journal is not None:
+        journal.close(delivered=True, ended=True)
     number = turns * together * traces
     assert judged == number
     return cpu / number / SPANS_PER_TRACE * 1e6, elapsed / number / SPANS_PER_TRACE * 1e6

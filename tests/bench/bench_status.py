@@ -34,7 +34,7 @@ def judged(folder: Path) -> tuple[list[TraceReport], float]:
     """Return reports on traces of ten spans that four evaluators judge, and the CPU seconds that judging one took."""
     (folder / "criteria.yaml").write_text(CRITERIA, encoding="utf-8")
     loaded = load_criteria([CriteriaSource(path=folder / "criteria.yaml")])
-    pipeline = build_pipeline(load_settings(None, {}, Deployment.SIDECAR), loaded, spans_in_reports=True)
+    pipeline = build_pipeline(load_settings(None, {}, Deployment.SIDECAR), loaded)
     for number in range(TRACES):
         request = trace(number, service="order-desk", agent="refunds", calls=CALLS)
         pipeline.add(decode_traces(json.dumps(request).encode(), pipeline.projection).spans, now_ns=0, transport="bench")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import pytest
-
+from otel_toolcall_eval.engine.binding import BoundTraces
 from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
 from otel_toolcall_eval.engine.pipeline import OWN_SCOPE, Pipeline
 from otel_toolcall_eval.model.criteria import (
@@ -27,6 +26,8 @@ from otel_toolcall_eval.model.trace import IncompletenessReason, Span, Trigger
 from tests.fakes import FailingEvaluator, NamesEvaluator, PlainJustification, PlainReader, span
 
 if TYPE_CHECKING:
+    import pytest
+
     from otel_toolcall_eval.model.criteria import Criteria
     from otel_toolcall_eval.model.tool_call import CallLog, Extraction
 
@@ -64,13 +65,12 @@ def test_bound_trace_is_judged_by_each_check_in_order() -> None:
     assert (report.agent, report.trigger, report.completeness, report.unbound) == ("main", Trigger.ROOT_SPAN, Completeness.COMPLETE, False)
 
 
-@pytest.mark.parametrize("wanted", [True, False], ids=["asked-for", "not-asked-for"])
-def test_report_holds_the_spans_only_for_those_who_show_them(wanted: bool) -> None:  # noqa: FBT001 - a column of the table
-    pipe = Pipeline(reader=PlainReader(), evaluators={CountCriteria: NamesEvaluator()}, criteria=[criteria_set()], spans_in_reports=wanted)
+def test_report_holds_the_spans() -> None:
+    pipe = Pipeline(reader=PlainReader(), evaluators={CountCriteria: NamesEvaluator()}, criteria=[criteria_set()])
     spans = [span(2, parent=1, tool="a"), span(1, attributes={"agent": "main"})]
     pipe.add(spans, now_ns=0, transport="grpc")
     (report,) = pipe.pop_due(now_ns=10**10)
-    assert list(report.spans) == (spans if wanted else [])
+    assert list(report.spans) == spans
 
 
 def test_unbound_trace_is_reported_and_its_calls_are_never_read() -> None:
@@ -154,7 +154,7 @@ def test_trace_bound_by_id_is_judged_by_what_it_was_bound_to() -> None:
 
 
 def test_trace_bound_to_criteria_of_code_is_judged_by_them_and_again_when_it_is_revised() -> None:
-    pipe = Pipeline(reader=PlainReader(), evaluators={CountCriteria: NamesEvaluator()}, keep_unbound=True)
+    pipe = Pipeline(reader=PlainReader(), evaluators={CountCriteria: NamesEvaluator()}, bindings=BoundTraces())
     pipe.add([span(1)], now_ns=0, transport="grpc")
     assert pipe.traces.is_open(span(1).trace_id)
     (unbound,) = pipe.pop_due(now_ns=10**10)
@@ -256,7 +256,7 @@ def test_trace_that_was_judged_by_nothing_can_be_bound_within_the_late_window() 
         reader=PlainReader(),
         evaluators={CountCriteria: NamesEvaluator()},
         criteria=[criteria_set("named", reach=SelectorScope.NAMED)],
-        keep_unbound=True,
+        bindings=BoundTraces(),
     )
     for pipe, verdicts in ((kept, ["named"]), (pipeline(criteria_set("named", reach=SelectorScope.NAMED)), None)):
         pipe.add([span(1, tool="a")], now_ns=0, transport="grpc")

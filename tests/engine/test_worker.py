@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -14,7 +15,7 @@ from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy
 from otel_toolcall_eval.engine.buffer.span_counts import SkippedRequest
 from otel_toolcall_eval.engine.buffer.trace_buffer import BufferLimits
 from otel_toolcall_eval.engine.pipeline import Pipeline
-from otel_toolcall_eval.engine.ports import NoJournal
+from otel_toolcall_eval.engine.ports import Journal
 from otel_toolcall_eval.engine.work_queue import NoFeed, WorkQueue
 from otel_toolcall_eval.engine.worker import TRACES_AT_A_TIME, Worker
 from otel_toolcall_eval.model.criteria import BoundCriteria, CriteriaSet, Selector, SelectorScope
@@ -399,13 +400,12 @@ def test_what_there_is_no_time_for_at_the_end_stays_open_and_is_counted(clock: M
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # which is what is asked for
 def test_an_end_after_a_fault_of_ours_does_not_pass_for_a_good_one() -> None:
-    class Broken(NoJournal):
-        def write(self, items: Sequence[WorkItem], pipeline: Pipeline, *, now_ns: int) -> Sequence[WorkItem]:  # noqa: ARG002
-            raise KeyError(now_ns)
-
-    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], journal=Broken())
+    broken = create_autospec(Journal, instance=True, keeps_senders_waiting=False)
+    broken.replay.return_value, broken.counts.return_value, broken.next_ns.return_value = (), {}, None
+    broken.write.side_effect = KeyError
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], journal=broken)
     assert worker.shutdown(PATIENCE_SECONDS)  # nothing has begun
-    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], journal=Broken())
+    worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], journal=broken)
     worker.start()
     worker.look()
     wait_for(lambda: not worker.alive, "its end")

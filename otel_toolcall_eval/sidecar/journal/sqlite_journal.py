@@ -97,7 +97,8 @@ class SqliteJournal:
         self._touched: set[bytes] = set()
         self._removal = Removal()
         self._dirty: set[bytes] = set()  # traces of which rows are missing
-        self._unwritten: list[Decision] = []
+        self._noted: list[Decision] = []  # not yet attempted to write
+        self._unwritten: list[Decision] = []  # could not be written
         self._held: list[TraceReport] = []
         self._tidy_ns = 0
         self._damaged = self._sync_failures = 0
@@ -143,8 +144,13 @@ class SqliteJournal:
                 item.done.set_result(None)
         return items
 
-    def decided(self, decisions: Sequence[Decision], reports: Sequence[TraceReport]) -> Sequence[TraceReport]:
-        """Write decisions, and return the reports that may be emitted now."""
+    def on_decision(self, decision: Decision) -> None:
+        """Note a decision; the next ``release`` writes it."""
+        self._noted.append(decision)
+
+    def release(self, reports: Sequence[TraceReport]) -> Sequence[TraceReport]:
+        """Write the decisions noted since the last call, and return the reports that may be emitted now."""
+        decisions, self._noted = self._noted, []
         self._emitted = self._writer.last  # what was written before, and given out, has been emitted since
         if not decisions or (not self._unwritten and self._write_decisions(decisions)):
             return reports
@@ -154,7 +160,7 @@ class SqliteJournal:
         self._held += reports
         return []
 
-    def tend(self, pipeline: Pipeline, *, now_ns: int, last: bool = False) -> Sequence[TraceReport]:
+    def maintain(self, pipeline: Pipeline, *, now_ns: int, last: bool = False) -> Sequence[TraceReport]:
         """Do what has to be done from time to time; returns reports that had to wait and may be emitted now: at ``last``, all.
 
         At ``last`` nothing is removed: what was decided just now may be revised by spans that the next process gets.
@@ -173,7 +179,7 @@ class SqliteJournal:
         return held
 
     def next_ns(self) -> int | None:
-        """Return when ``tend`` is wanted next; None if there is nothing to do."""
+        """Return when ``maintain`` is wanted next; None if there is nothing to do."""
         missing = self._writer.failing or self._unwritten or self._dirty
         idle = self._retention.is_idle and not self._touched and self._delivered == self._stored_delivered
         return None if idle and not missing else self._tidy_ns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from otel_toolcall_eval.model.score import Label
 from otel_toolcall_eval.model.trace import IncompletenessReason, Resource, Scope, SpanEvent, Trigger
 from tests.engine.buffer.judged import count, pipeline
 from tests.fakes import SECOND_NS, PlainReader, span
+
+if TYPE_CHECKING:
+    from otel_toolcall_eval.model.decision import Decision
 
 READER = PlainReader()
 KINDS = SpanKinds(is_relevant=READER.is_relevant, is_agent=READER.is_agent)
@@ -202,12 +206,12 @@ def test_reader_forgets_origins_that_never_come_again() -> None:
 
 def test_pipeline_takes_a_decision_up_and_says_it_again_if_asked() -> None:
     first = pipeline(count(any=1))
-    first._keep_decisions = True  # noqa: SLF001 - the fixture of another test file builds it without
+    decisions: list[Decision] = []
+    first.on_decision = decisions.append
     spans = [span(1), span(2, parent=1, attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t"})]
     first.add(spans, now_ns=0, transport="t")
     (report,) = first.pop_due(now_ns=20 * SECOND_NS)
-    (decision,) = first.take_decisions()
-    assert first.take_decisions() == []
+    (decision,) = decisions
     assert decision.given is not None
     assert [label for _, _, label, _ in decision.given.said] == [Label.PASS]
     for say_again in (True, False):

@@ -84,7 +84,6 @@ class Life:
             policy=self.policy,
             limits=self.limits,
             logs=LogCorrelator(LogJoiner(READER.asked)),
-            keep_decisions=True,
         )
         self.journal = SqliteJournal(
             self.path,
@@ -95,6 +94,7 @@ class Life:
             unix_clock=lambda: self.unix_ns,
             compact_bytes=self.compact_bytes,
         )
+        self.pipeline.on_decision = self.journal.on_decision
         self.emitted += self.journal.replay(self.pipeline, now_ns=self.now_ns)
 
     def _step(self, name: str) -> None:
@@ -117,14 +117,14 @@ class Life:
         self._step("taken")
         self._emit(self.pipeline.pop_due(now_ns=self.now_ns))
         if deliver:
-            self.emitted += self.journal.tend(self.pipeline, now_ns=self.now_ns)
+            self.emitted += self.journal.maintain(self.pipeline, now_ns=self.now_ns)
             self.journal.deliver()
-        self.emitted += self.journal.tend(self.pipeline, now_ns=self.now_ns)
+        self.emitted += self.journal.maintain(self.pipeline, now_ns=self.now_ns)
         return taken
 
     def _emit(self, reports: Sequence[TraceReport]) -> None:
         self._step("judged")
-        reports = self.journal.decided(self.pipeline.take_decisions(), reports)
+        reports = self.journal.release(reports)
         self._step("decided")
         self.emitted += reports
         self._step("emitted")
@@ -153,7 +153,7 @@ class Life:
     def end(self, *, delivered: bool = True) -> None:
         """End as on SIGTERM."""
         self._emit(list(self.pipeline.drain(now_ns=self.now_ns)))
-        self.emitted += self.journal.tend(self.pipeline, now_ns=self.now_ns, last=True)
+        self.emitted += self.journal.maintain(self.pipeline, now_ns=self.now_ns, last=True)
         self.journal.close(delivered=delivered, ended=True)
 
 
