@@ -117,14 +117,14 @@ class CostEstimator:
         """Return what was measured."""
         return SpanCost((self._taking.seconds + self._judging.seconds) * BESIDES, self._late_seconds)
 
-    def took(self, spans: int, *, ns: int) -> None:
+    def record_ingest(self, spans: int, *, ns: int) -> None:
         """Hear how long it took to take so many spans in."""
         self._since_taken = 0
-        self._taking.learn(spans, ns)
+        self._taking.update(spans, ns)
 
-    def judged(self, spans: int, *, ns: int, late_ns: int) -> None:
+    def record_evaluation(self, spans: int, *, ns: int, late_ns: int) -> None:
         """Hear how long it took to judge the traces of so many spans, and how late that was."""
-        self._judging.learn(spans, ns, at_rest=self._since_taken >= _REST_SPANS)
+        self._judging.update(spans, ns, at_rest=self._since_taken >= _REST_SPANS)
         self._since_taken += spans
         self._late_seconds = min(late_ns / 1e9, _LATEST_SECONDS)
 
@@ -136,7 +136,7 @@ class _Cost:
         self._known_spans = _SPANS_BEFORE
         self.seconds = supposed_seconds  # for one; written in one step, so any thread may read it
 
-    def learn(self, spans: int, ns: int, *, at_rest: bool = False) -> None:
+    def update(self, spans: int, ns: int, *, at_rest: bool = False) -> None:
         if not spans:
             return
         if ns > _PAUSE_NS:  # a minute's pause, taken for work, would hold senders back for minutes: it is forgotten by spans that come

@@ -188,19 +188,19 @@ class Pipeline:
         faults, self._faults = self._faults, []
         return faults
 
-    def recall(self, decision: Decision, trace: Trace, *, say_again: bool) -> TraceReport | None:
-        """Let hold what an earlier process decided of a trace that the buffer has just decided again.
+    def restore(self, decision: Decision, trace: Trace, *, reemit: bool) -> TraceReport | None:
+        """Restore a journaled decision on a trace that the buffer has just decided again.
 
         Args:
             decision: with what was said.
             trace: as it was then.
-            say_again: whoever listens may not have got the report. It is made anew, by the criteria in force now.
+            reemit: the report may not have been delivered; make it again, by the criteria in force now.
         """
         self._bindings.of(trace)  # they have had their say
         if (given := decision.given) is None:
             return None
         report = None
-        if decision.reported and say_again:
+        if decision.reported and reemit:
             try:
                 report = self.judge(replace(trace, revision=given.revision, decided_after_ns=decision.decided_after_ns), bound=given.bound)
             except Exception as error:  # noqa: BLE001 - as in _evaluate_all

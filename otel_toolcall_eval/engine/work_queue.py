@@ -91,7 +91,7 @@ class WorkQueue:
         self._items: deque[WorkItem] = deque()
         self._bytes = 0
         self._offered = 0
-        self._settled = 0
+        self._done = 0
         self._shed: dict[str, SkippedRequest] = {}  # by transport; each is among the items, too
 
     @property
@@ -165,19 +165,19 @@ class WorkQueue:
             self._shed = {}
             return Taken(items=taken, news=self.feed.mark(), stopping=self._stopping)
 
-    def settle(self, count: int) -> None:
+    def mark_done(self, count: int) -> None:
         """Note that so many more items, in the order in which they were put in, have been dealt with."""
         with self._changed:
-            self._settled += count
+            self._done += count
             self._changed.notify_all()
 
-    def wait_until_settled(self, timeout_seconds: float, alive: Callable[[], bool]) -> bool:
+    def wait_until_done(self, timeout_seconds: float, alive: Callable[[], bool]) -> bool:
         """Wait until all that was put in so far is dealt with; False if it isn't in time, or nobody is ``alive`` to do it."""
         with self._changed:
             target = self._offered
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._settled >= target or not alive(), timeout_seconds)
-            return self._settled >= target
+            self._changed.wait_for(lambda: self._done >= target or not alive(), timeout_seconds)
+            return self._done >= target
 
     def stop(self) -> None:
         """Take nothing more."""

@@ -1,7 +1,7 @@
 """One thread, one bounded queue, one clock: feeds the pipeline, hands reports to emitters.
 
-Receivers offer whole requests; the thread takes what has come, then asks the pipeline what is due *now*. A wake-up carries
-no news, so a spurious or a delayed one changes nothing. Nothing but this thread touches the pipeline's buffer.
+Receivers offer whole requests; the thread takes what has come, then asks the pipeline what is due *now*. Wake-ups are
+level-triggered: a spurious or late one is harmless. Nothing but this thread touches the pipeline's buffer.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Worker:
     def flush(self, timeout_seconds: float) -> bool:
         """Wait until all that was offered is taken in, what is due is judged, and the emitters have sent it; False if not in time."""
         deadline = time.monotonic() + timeout_seconds
-        return self._queue.wait_until_settled(timeout_seconds, self._thread.is_alive) and self._reporter.flush(deadline)
+        return self._queue.wait_until_done(timeout_seconds, self._thread.is_alive) and self._reporter.flush(deadline)
 
     def stop_scheduling(self) -> None:
         """Let no trace fall due from now on, since nothing more is taken in; what is open waits for ``shutdown``."""
@@ -176,7 +176,7 @@ class Worker:
             question.answer.cancel()
         raise OverloadedError(where="traces", what="the service is stopping or too busy to tell", fix="ask again after a moment")
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """Ask for a turn: something else than what is offered may have changed what is due."""
         self._queue.put_unbounded(WakeUp())
 
@@ -206,12 +206,12 @@ class Worker:
         return Future() if self._journal is not None and self._journal.keeps_senders_waiting else None
 
     def _run(self) -> None:
-        unsettled, journal = 0, self._journal
+        taken, journal = 0, self._journal
         if journal is not None:
             self._reporter.emit(journal.replay(self.pipeline, now_ns=self._clock.now_ns()), self.pipeline)
         while True:
             requests, news, stopping = self._queue.take(self._seconds_to_next)
-            unsettled += len(requests)
+            taken += len(requests)
             began_ns = self._clock.now_ns()
             self._take_all(requests if journal is None else journal.write(requests, self.pipeline, now_ns=began_ns))
             self._take_all(self._queue.feed.take(news))  # in process, where there is no journal
@@ -221,8 +221,8 @@ class Worker:
                 if stopping:
                     self._drain()
                 self._queue.feed.on_batch_done()
-                self._queue.settle(unsettled)
-                unsettled = 0
+                self._queue.mark_done(taken)
+                taken = 0
             if journal is not None:
                 self._reporter.emit(journal.maintain(self.pipeline, now_ns=self._clock.now_ns(), last=stopping), self.pipeline)
             if stopping:
@@ -251,7 +251,7 @@ class Worker:
             now_ns = self._clock.now_ns()
             due_ns = self.pipeline.next_due_ns()
             is_done = due_ns is None or due_ns > ending.cutoff_ns(now_ns) or ending.time_is_over
-            self._pace.judged(self.pipeline.evaluated_spans - before, ns=now_ns - turn_ns, late_ns=0 if is_done else late_ns)
+            self._pace.record_evaluation(self.pipeline.evaluated_spans - before, ns=now_ns - turn_ns, late_ns=0 if is_done else late_ns)
             if is_done or (not self._queue.is_empty and now_ns - began_ns >= at_least_ns):
                 return is_done
 
@@ -278,7 +278,7 @@ class Worker:
         result = dispatch(self.pipeline, request, now_ns=self._ending.cutoff_ns(now_ns))
         if result is None:
             return
-        self._pace.took(result.received, ns=self._clock.now_ns() - now_ns)
+        self._pace.record_ingest(result.received, ns=self._clock.now_ns() - now_ns)
         if self._on_late_span is not None:
             for age_ns in result.late_ages_ns:
                 self._on_late_span(age_ns / 1e9)

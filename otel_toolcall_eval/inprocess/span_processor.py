@@ -251,7 +251,7 @@ class SpanSource(SpanProcessor):
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Wait until every ended span is taken in and every verdict that is due is sent; False if not in time."""
         try:
-            self._sink.look()
+            self._sink.wake()
             return self._sink.flush(timeout_millis / 1000)
         except Exception:  # noqa: BLE001 - the application must not suffer from a fault of ours
             self.losses.log_once()
@@ -292,7 +292,7 @@ class SpanSource(SpanProcessor):
         self._resting = False
         if not self._asked:
             self._asked = True
-            self._sink.look()
+            self._sink.wake()
 
     def _start_with_context(self, span: SdkSpan, parent_context: Context | None) -> None:
         context = _current() if parent_context is None else parent_context

@@ -22,7 +22,7 @@ class Paced:
 
     def __init__(self) -> None:
         self.pace, self.brake = CostEstimator(), AdmissionController()
-        self.took, self.judged = self.pace.took, self.pace.judged
+        self.record_ingest, self.record_evaluation = self.pace.record_ingest, self.pace.record_evaluation
 
     @property
     def delayed(self) -> Mapping[str, int]:
@@ -41,8 +41,8 @@ def learned(*, late_ns: int = 0) -> Paced:
     """Return a pace that knows what a span costs: 100 us in all, so a request of SPANS 50 ms."""
     paced = Paced()
     for _ in range(200):
-        paced.took(10_000, ns=int(10_000 * 20_000 / BESIDES))
-        paced.judged(10_000, ns=int(10_000 * 80_000 / BESIDES), late_ns=late_ns)
+        paced.record_ingest(10_000, ns=int(10_000 * 20_000 / BESIDES))
+        paced.record_evaluation(10_000, ns=int(10_000 * 80_000 / BESIDES), late_ns=late_ns)
     return paced
 
 
@@ -106,7 +106,7 @@ def test_late_verdicts_make_it_slower_until_they_are_in_time_again() -> None:
     assert late.admit(10 * SPANS, transport="grpc", now_ns=SECOND_NS) == pytest.approx(
         2 * in_time.admit(10 * SPANS, transport="grpc", now_ns=SECOND_NS) + FREE_SECONDS
     )
-    late.judged(0, ns=0, late_ns=0)
+    late.record_evaluation(0, ns=0, late_ns=0)
     again = learned()
     again.admit(0, transport="grpc", now_ns=SECOND_NS)
     assert (
@@ -116,14 +116,14 @@ def test_late_verdicts_make_it_slower_until_they_are_in_time_again() -> None:
 
 def test_the_first_span_of_all_which_warms_everything_up_is_not_the_measure_of_the_others() -> None:
     pace = Paced()
-    pace.judged(1, ns=50 * MILLISECOND_NS, late_ns=0)
+    pace.record_evaluation(1, ns=50 * MILLISECOND_NS, late_ns=0)
     assert pace.admit(SPANS, transport="grpc", now_ns=SECOND_NS) == 0.0
 
 
 def test_a_process_that_was_suspended_is_not_behind_for_ever() -> None:
     suspended = learned(late_ns=10_000 * SECOND_NS)
     assert suspended.admit(SPANS, transport="grpc", now_ns=SECOND_NS) < 6 * 0.05
-    suspended.judged(0, ns=0, late_ns=0)
+    suspended.record_evaluation(0, ns=0, late_ns=0)
     assert suspended.admit(SPANS, transport="grpc", now_ns=10 * SECOND_NS) == 0.0
 
 
@@ -131,21 +131,21 @@ def test_a_process_that_was_suspended_is_not_behind_for_ever() -> None:
 def test_a_pause_in_the_midst_of_work_is_not_taken_for_work(stage: str) -> None:
     pace = learned()
     if stage == "taking":
-        pace.took(SPANS, ns=600 * SECOND_NS)
+        pace.record_ingest(SPANS, ns=600 * SECOND_NS)
     else:
-        pace.judged(SPANS, ns=600 * SECOND_NS, late_ns=0)
+        pace.record_evaluation(SPANS, ns=600 * SECOND_NS, late_ns=0)
     # It counts as a millisecond a span, within a memory of some thousand spans: twice or thrice what a span costs, for a moment.
     assert pace.admit(SPANS, transport="grpc", now_ns=SECOND_NS) < 3 * 0.05
     for _ in range(40):
-        pace.judged(SPANS, ns=int(SPANS * 80_000 / BESIDES), late_ns=0)
-        pace.took(SPANS, ns=int(SPANS * 20_000 / BESIDES))
+        pace.record_evaluation(SPANS, ns=int(SPANS * 80_000 / BESIDES), late_ns=0)
+        pace.record_ingest(SPANS, ns=int(SPANS * 20_000 / BESIDES))
     assert pace.admit(SPANS, transport="grpc", now_ns=10 * SECOND_NS) == 0.0
 
 
 def test_turns_that_are_long_since_their_spans_are_many_count_whole() -> None:
     pace = learned()
     for _ in range(100):
-        pace.judged(10_000, ns=int(10_000 * 480_000 / BESIDES), late_ns=0)  # 3.6 s each
+        pace.record_evaluation(10_000, ns=int(10_000 * 480_000 / BESIDES), late_ns=0)  # 3.6 s each
     assert pace.admit(SPANS, transport="grpc", now_ns=SECOND_NS) == pytest.approx(SPANS * 500e-6 - FREE_SECONDS, rel=0.02)
 
 
@@ -161,7 +161,7 @@ def test_a_forked_child_owes_nothing_and_waits_for_no_lock_of_its_parent() -> No
 def test_what_it_costs_is_learned_anew_when_it_changes() -> None:
     pace = learned()
     for _ in range(100):
-        pace.judged(1_000, ns=int(1_000 * 980_000 / BESIDES), late_ns=0)
+        pace.record_evaluation(1_000, ns=int(1_000 * 980_000 / BESIDES), late_ns=0)
     assert pace.admit(SPANS, transport="grpc", now_ns=SECOND_NS) == pytest.approx(SPANS * 1_000e-6 - FREE_SECONDS, rel=0.02)
 
 
@@ -174,18 +174,18 @@ def test_what_judging_costs_while_nothing_comes_says_little_of_the_next_flood() 
     pace = learned()
     half_ns = int(1_000 * 40_000 / BESIDES)
     for _ in range(45):
-        pace.judged(1_000, ns=half_ns, late_ns=0)  # what came before the senders stopped, in half the time
+        pace.record_evaluation(1_000, ns=half_ns, late_ns=0)  # what came before the senders stopped, in half the time
     assert 75 < cost_of(pace) < 83
     for _ in range(2_000):
-        pace.judged(1_000, ns=half_ns, late_ns=0)
+        pace.record_evaluation(1_000, ns=half_ns, late_ns=0)
     assert cost_of(pace) == pytest.approx(60, rel=0.02)
 
 
 def test_what_judging_costs_while_spans_come_is_learned_at_once_though_it_be_less() -> None:
     pace = learned()
     for _ in range(45):
-        pace.took(1_000, ns=int(1_000 * 20_000 / BESIDES))
-        pace.judged(1_000, ns=int(1_000 * 40_000 / BESIDES), late_ns=0)
+        pace.record_ingest(1_000, ns=int(1_000 * 20_000 / BESIDES))
+        pace.record_evaluation(1_000, ns=int(1_000 * 40_000 / BESIDES), late_ns=0)
     assert cost_of(pace) == pytest.approx(60, rel=0.02)
 
 

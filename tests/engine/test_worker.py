@@ -197,7 +197,7 @@ def test_thread_outlives_news_that_can_not_be_read(worker: Worker, clock: Manual
             yield from ()
 
     worker.attach(LocalQueue())
-    worker.look()
+    worker.wake()
     assert worker.flush(PATIENCE_SECONDS)
     worker.offer(decoded([span(1)]), transport="test")
     clock.ns = 10 * SECOND_NS
@@ -348,7 +348,7 @@ def test_nothing_falls_due_once_intake_has_ended(worker: Worker, clock: ManualCl
     assert worker.flush(PATIENCE_SECONDS)
     clock.ns = 1_000 * SECOND_NS
     worker.stop_scheduling()  # the first time counts
-    worker.look()
+    worker.wake()
     assert worker.flush(PATIENCE_SECONDS)
     assert [(report.trace_id[-1], report.trigger) for report in emitter.reports] == [(1, Trigger.ROOT_SPAN)]
     assert worker.shutdown(PATIENCE_SECONDS)
@@ -407,7 +407,7 @@ def test_an_end_after_a_fault_of_ours_does_not_pass_for_a_good_one() -> None:
     assert worker.shutdown(PATIENCE_SECONDS)  # nothing has begun
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], journal=broken)
     worker.start()
-    worker.look()
+    worker.wake()
     wait_for(lambda: not worker.alive, "its end")
     assert not worker.shutdown(PATIENCE_SECONDS)
 
@@ -424,7 +424,7 @@ def test_who_is_told_to_end_when_the_time_is_over_already_judges_nothing(worker:
 def test_what_is_not_taken_is_not_charged_and_keeps_nobody_waiting() -> None:
     brake = AdmissionController(["grpc"])
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}), [], queue_bytes=1, brake=brake)
-    worker._pace.judged(1_000_000, ns=500_000_000_000, late_ns=0)  # noqa: SLF001 - half a millisecond a span, so no clock matters
+    worker._pace.record_evaluation(1_000_000, ns=500_000_000_000, late_ns=0)  # noqa: SLF001 - half a millisecond a span, so no clock matters
     worker.offer(decoded([span(1)]), transport="grpc")
     for _ in range(20):
         with pytest.raises(OverloadedError, match="queue of spans to judge is full"):

@@ -398,7 +398,7 @@ def test_every_count_of_the_worker_is_known(recorded: Recorded, tmp_path: Path) 
     worker = Worker(Pipeline(reader=PlainReader(), evaluators={}, logs=logs), [], journal=journal)
     worker.refuse("grpc", "queue_full")
     for _ in range(1_000):
-        worker._pace.took(10, ns=SECOND_NS)  # noqa: SLF001 - a worker that is behind would take minutes to make
+        worker._pace.record_ingest(10, ns=SECOND_NS)  # noqa: SLF001 - a worker that is behind would take minutes to make
     assert worker.offer(DecodedTraces(spans=(span(1), span(2))), transport="grpc") is not None
     worker.pipeline.add([], now_ns=0, transport="grpc", rejected={"end": 1})
     worker.pipeline.add_logs([LogRecord(trace_id=None, span_id=None, event_name="e")], received=2, now_ns=0, transport="grpc")

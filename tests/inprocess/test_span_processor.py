@@ -55,7 +55,7 @@ class ListSink:
     refused: list[str] = field(default_factory=list)
     taken: list[WorkItem] = field(default_factory=list)
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """Count, or raise what the test wants."""
         self.looks += 1
         if self.error:

@@ -1,4 +1,4 @@
-"""Judges agent invocations one by one, where many of them share a trace ID. Source: DESIGN, section 3, "Units".
+"""Evaluates agent invocations one by one, where many of them share a trace ID.
 
 A session puts many turns under one trace ID, often below a root that is never exported. The unit is then the top-most agent
 span with all that is below it. Its spans gather in a container, the open trace of that ID, until the agent span has come and
@@ -52,8 +52,8 @@ class AgentInvocations:
         self._lost = lost
         self._memory = memory
 
-    def due(self, container: OpenTrace) -> tuple[int, Trigger]:
-        """Return when a container with agent spans is to be looked at if nothing else comes, and why then."""
+    def completion_deadline(self, container: OpenTrace) -> tuple[int, Trigger]:
+        """Return when units of a container may be complete if no other span arrives, and why then."""
         policy, pending = self._policy, container.pending
         idle_ns, limit_ns = container.last_ns + policy.idle_timeout_ns, container.first_ns + policy.trace_timeout_ns
         at_ns, trigger = (idle_ns, Trigger.IDLE_TIMEOUT) if idle_ns <= limit_ns else (limit_ns, Trigger.TRACE_TIMEOUT)

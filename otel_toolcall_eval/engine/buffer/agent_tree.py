@@ -1,4 +1,4 @@
-"""Says which of the spans that are here belong to which agent invocation. Source: DESIGN, section 3, "Units"."""
+"""Assigns the spans of a trace to its agent invocations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a trace is due, and what may be missing from it. Source: DESIGN, section 3."""
+"""Decides when a trace is complete (``completion_deadline``), and what may be missing from it (``doubts``)."""
 
 from __future__ import annotations
 
@@ -93,8 +93,14 @@ class Progress(Protocol):
         ...
 
 
-def due(progress: Progress, policy: CompletionPolicy) -> tuple[int, Trigger]:
-    """Return when the trace is to be judged if nothing else arrives, and why then."""
+def completion_deadline(progress: Progress, policy: CompletionPolicy) -> tuple[int, Trigger]:
+    """Decide when the trace counts as complete if no other span arrives, and why then.
+
+    - With a root: after a quiet period since the last span, at most ``wait_after_root_max_ns`` after the root. While a parent is missing
+      or a local span is open, only that cap counts.
+    - Without a root: ``idle_timeout_ns`` after the last span.
+    - In any case ``trace_timeout_ns`` after the first span.
+    """
     if progress.root_ns is None:
         at_ns, trigger = progress.last_ns + policy.idle_timeout_ns, Trigger.IDLE_TIMEOUT
     else:

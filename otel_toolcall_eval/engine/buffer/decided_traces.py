@@ -86,7 +86,7 @@ class DecidedTraces:
         """Return the key of the trace that was decided first."""
         return next(iter(self._traces))
 
-    def grew(self, trace: OpenTrace, *, now_ns: int) -> int | None:
+    def on_late_span(self, trace: OpenTrace, *, now_ns: int) -> int | None:
         """Note a late span; returns when the trace is to be looked at again, None if it made no difference."""
         if not trace.news or trace.revisions >= self._policy.max_revisions:
             return None
@@ -94,10 +94,10 @@ class DecidedTraces:
         trace.revise_ns = min(now_ns + self._policy.wait_after_root_ns, trace.keep_until_ns)
         return trace.revise_ns
 
-    def look(self, trace: OpenTrace, *, now_ns: int) -> Trace | None:
+    def reevaluate(self, trace: OpenTrace, *, now_ns: int) -> Trace | None:
         """Look at a trace whose time may have come; returns it if late spans call for another verdict.
 
-        Nothing has to be scheduled afterwards: ``keep`` and ``grew`` name each time at which a look can make a difference.
+        Nothing has to be scheduled afterwards: ``keep`` and ``on_late_span`` name each time at which a look can make a difference.
         """
         if trace.revise_ns is None or trace.revise_ns > now_ns:
             return None
@@ -116,7 +116,7 @@ class DecidedTraces:
         self._units.clear()
         for trace in pending:
             trace.revise_ns = now_ns
-        return [revised for trace in pending if (revised := self.look(trace, now_ns=now_ns)) is not None]
+        return [revised for trace in pending if (revised := self.reevaluate(trace, now_ns=now_ns)) is not None]
 
 
 class DecisionCache:

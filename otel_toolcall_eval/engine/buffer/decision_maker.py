@@ -45,7 +45,7 @@ class DecisionMaker:
             return [self._close(trace, trigger, now_ns)]
         whole = trace.pending is None
         force = trigger is not Trigger.ROOT_SPAN
-        traces = [self.settle(unit, trigger, now_ns=now_ns) for unit in self._units.part(trace, now_ns=now_ns, force=force)]
+        traces = [self.conclude(unit, trigger, now_ns=now_ns) for unit in self._units.part(trace, now_ns=now_ns, force=force)]
         if whole and self._decided.decided_ns(trace.trace_id) is None:
             traces.append(self._close(trace, trigger, now_ns))
         elif whole or force or not len(trace):
@@ -64,7 +64,7 @@ class DecisionMaker:
         if self._units is None:  # agent invocations were judged one by one then, and are not now
             return []
         parts = self._units.part(trace, now_ns=now_ns, force=True, only=units)
-        traces = [self.settle(unit, trigger, now_ns=now_ns, again=True) for unit in parts]
+        traces = [self.conclude(unit, trigger, now_ns=now_ns, again=True) for unit in parts]
         if not len(trace):
             del self._open[trace.trace_id]
             self._memory.untrack(trace)
@@ -72,7 +72,7 @@ class DecisionMaker:
             trace.pending.fresh = True  # the others are to be looked at by the time of this process
         return traces
 
-    def settle(self, trace: OpenTrace, trigger: Trigger, *, now_ns: int, again: bool = False) -> Trace:
+    def conclude(self, trace: OpenTrace, trigger: Trigger, *, now_ns: int, again: bool = False) -> Trace:
         """Decide a trace that is on no book, and keep it for late spans, unless it was given up on purpose.
 
         If it is decided ``again``, as an earlier process did at its end, that end is no longer one.
@@ -97,9 +97,9 @@ class DecisionMaker:
         self._memory.track(trace)
         heapq.heappush(self._deadlines, (until_ns, trace.key))
 
-    def grew(self, trace: OpenTrace, *, now_ns: int) -> None:
+    def on_late_span(self, trace: OpenTrace, *, now_ns: int) -> None:
         """Have another look at a decided trace, if what came late calls for one."""
-        look_ns = self._settled.grew(trace, now_ns=now_ns)
+        look_ns = self._settled.on_late_span(trace, now_ns=now_ns)
         if look_ns is not None:
             heapq.heappush(self._deadlines, (look_ns, trace.key))
 
@@ -114,4 +114,4 @@ class DecisionMaker:
     def _close(self, trace: OpenTrace, trigger: Trigger, now_ns: int, *, again: bool = False) -> Trace:
         del self._open[trace.trace_id]
         self._memory.untrack(trace)
-        return self.settle(trace, trigger, now_ns=now_ns, again=again)
+        return self.conclude(trace, trigger, now_ns=now_ns, again=again)

@@ -162,7 +162,7 @@ class OpenTrace:
             self._unpack(self._packed)
         known = self._spans.get(span.span_id)
         if known is not None:
-            return self._settle(known, span, relevant=relevant)
+            return self._resolve_copies(known, span, relevant=relevant)
         is_root = self._kinds.is_root(span)
         full = self.size_bytes + span.size_bytes > max_bytes or (relevant and self._relevant >= span_limit)
         if full and not is_root:  # the root carries the verdict and tells the agent, so it's kept in any case
@@ -219,7 +219,7 @@ class OpenTrace:
         for span in self._spans.values():
             self._await_parent(span, is_root=self._kinds.is_root(span))
 
-    def _settle(self, known: Span, span: Span, *, relevant: bool) -> Arrival:
+    def _resolve_copies(self, known: Span, span: Span, *, relevant: bool) -> Arrival:
         """Decide between two copies by what they say, never by which came first."""
         if span == known:
             return Arrival.DUPLICATE

@@ -113,7 +113,7 @@ class TraceRestorer:
                 kept.decided_ns = now_ns - age_ns
         return closed
 
-    def look(self, key: bytes, trigger: Trigger, *, number: int, now_ns: int) -> Trace | None:
+    def reevaluate(self, key: bytes, trigger: Trigger, *, number: int, now_ns: int) -> Trace | None:
         """Look at a decided trace for the ``number``-th time, as was done before; None if it isn't there, or has been done."""
         trace = self._settled.find(key)
         if trace is None or trace.revisions >= number:
@@ -134,7 +134,7 @@ class TraceRestorer:
             trace.lost |= flags.lost
             trace.damaged |= flags.damaged
 
-    def give_back(self, kept: TraceSnapshot, *, now_ns: int) -> AddResult:
+    def restore_decided(self, kept: TraceSnapshot, *, now_ns: int) -> AddResult:
         """Put a decided trace, or unit, back on the shelf. Returns what its spans count as."""
         flags, result = kept.flags, AddResult(received=len(kept.spans))
         trace = OpenTrace(kept.trace_id, self._kinds, now_ns=now_ns, unit_span_id=kept.unit_span_id)
@@ -149,7 +149,7 @@ class TraceRestorer:
         self._decider.keep(trace, now_ns=now_ns)
         if kept.reevaluation_due:
             trace.news = True
-            self._decider.grew(trace, now_ns=now_ns)
+            self._decider.on_late_span(trace, now_ns=now_ns)
         return result
 
     def mark_damaged(self, trace_id: bytes | None) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from otel_toolcall_eval.engine.buffer.agent_invocations import AgentInvocations
-from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit, due
+from otel_toolcall_eval.engine.buffer.completion import CompletionPolicy, Unit, completion_deadline
 from otel_toolcall_eval.engine.buffer.decided_traces import DecidedTraces, DecisionCache
 from otel_toolcall_eval.engine.buffer.decision_maker import DecisionMaker
 from otel_toolcall_eval.engine.buffer.memory import Memory
@@ -100,7 +100,7 @@ class TraceBuffer:
             memory=self._memory,
             units=self._units,
         )
-        self.earlier = TraceRestorer(
+        self.restorer = TraceRestorer(
             kinds=self._kinds,
             open_traces=self._open,
             settled=self._settled,
@@ -194,7 +194,7 @@ class TraceBuffer:
         traces, self._evicted = self._evicted, []
         while self._deadlines and self._deadlines[0][0] <= now_ns and (limit is None or len(traces) < limit):
             _, key = heapq.heappop(self._deadlines)
-            traces += self._look_again(key, now_ns)
+            traces += self._reevaluate_decided(key, now_ns)
             trace = self._open.get(key)
             if trace is None:
                 continue
@@ -221,8 +221,8 @@ class TraceBuffer:
 
     def _due(self, trace: OpenTrace) -> tuple[int, Trigger]:
         if self._units is not None and trace.pending is not None:
-            return self._units.due(trace)
-        return due(trace, self._policy)
+            return self._units.completion_deadline(trace)
+        return completion_deadline(trace, self._policy)
 
     def _add(self, span: Span, now_ns: int, result: AddResult) -> None:
         relevant = self._kinds.is_relevant(span)
@@ -244,7 +244,7 @@ class TraceBuffer:
             self._units.sort_in(trace, span, arrival, now_ns=now_ns)
         if trace.decided_ns is not None:
             self._memory.touch(trace)
-            self._decider.grew(trace, now_ns=now_ns)
+            self._decider.on_late_span(trace, now_ns=now_ns)
         if arrival is Arrival.DUPLICATE:
             result.duplicate += 1
             return
@@ -267,18 +267,18 @@ class TraceBuffer:
             return None, decided_ns
         if trace is None:
             trace = self._open[span.trace_id] = OpenTrace(span.trace_id, self._kinds, now_ns=now_ns)
-            trace.damaged = self.earlier.is_damaged(span.trace_id)
+            trace.damaged = self.restorer.is_damaged(span.trace_id)
             self._memory.track(trace)
         return trace, None
 
-    def _look_again(self, key: bytes, now_ns: int) -> list[Trace]:
+    def _reevaluate_decided(self, key: bytes, now_ns: int) -> list[Trace]:
         """Look at a decided trace; an entry of one that was evicted or forgotten meanwhile changes nothing."""
         trace = self._settled.find(key)
         if trace is None:
             return []
         if self._units is not None and trace.unit_span_id is not None:
             trace.outside = self._units.is_outside(trace, self._open.get(trace.trace_id))
-        revised = self._settled.look(trace, now_ns=now_ns)
+        revised = self._settled.reevaluate(trace, now_ns=now_ns)
         if self._settled.is_expired(trace, now_ns=now_ns):
             self._decider.forget(key, now_ns=now_ns)
         return [revised] if revised else []

@@ -51,7 +51,7 @@ class Replay:
         self.damaged = 0
         self.number = 0
         self._pipeline = pipeline
-        self._earlier = pipeline.traces.earlier
+        self._restorer = pipeline.traces.restorer
         self._retention = retention
         self._now_ns = now_ns
         self._unix_ns = unix_ns
@@ -69,7 +69,7 @@ class Replay:
                 self.damaged += 1
             else:
                 key, unix_ns = found
-                self._earlier.remember(key, age_ns=self._age_ns(unix_ns), now_ns=self._now_ns)
+                self._restorer.remember(key, age_ns=self._age_ns(unix_ns), now_ns=self._now_ns)
         for row in store.rows():
             yield from self._take(row)
         yield from self._decide()
@@ -77,9 +77,9 @@ class Replay:
     def end(self, *, cut_short: bool) -> None:
         """Do what comes last; ``cut_short`` if rows may be left that can't be read."""
         if self._all_damaged or cut_short:
-            self._earlier.mark_damaged(None)
+            self._restorer.mark_damaged(None)
         self._pipeline.add((), now_ns=self._now_ns, transport=TRANSPORT)  # within bounds again
-        gone = [trace_id for trace_id in self._traces if not self._earlier.holds(trace_id)]
+        gone = [trace_id for trace_id in self._traces if not self._restorer.holds(trace_id)]
         self._retention.let_go(gone, last_number=self.number)
 
     def _age_ns(self, unix_ns: int) -> int:
@@ -118,19 +118,19 @@ class Replay:
         """Make up for a row of which only the trace is known. What can't be said is said to be missing."""
         self.damaged += 1
         if row.trace_id:
-            self._earlier.mark_damaged(row.trace_id)
+            self._restorer.mark_damaged(row.trace_id)
         if row.kind == RowKind.DECISION:  # decided it is, whatever was said: a second verdict would contradict the first
-            self._earlier.decide(row.trace_id, (), Trigger.ROOT_SPAN, age_ns=0, now_ns=self._now_ns)
-            self._earlier.remember(row.trace_id, age_ns=0, now_ns=self._now_ns)
+            self._restorer.decide(row.trace_id, (), Trigger.ROOT_SPAN, age_ns=0, now_ns=self._now_ns)
+            self._restorer.remember(row.trace_id, age_ns=0, now_ns=self._now_ns)
 
     def _take_kept(self, row: Row) -> None:
         kept = self._reader.kept(row)
         if kept.decided:
-            result = self._earlier.give_back(kept, now_ns=self._now_ns)
+            result = self._restorer.restore_decided(kept, now_ns=self._now_ns)
             self._pipeline.counts = self._pipeline.counts.plus(TRANSPORT, result, rejected={})
         else:
             self._pipeline.add(kept.spans, now_ns=self._now_ns, transport=TRANSPORT, evict=False)
-            self._earlier.mark(row.trace_id, kept.flags)
+            self._restorer.mark(row.trace_id, kept.flags)
 
     def _take_decision(self, row: Row) -> Iterator[TraceReport]:
         decision, unix_ns = self._reader.decision(row)
@@ -151,20 +151,20 @@ class Replay:
         first, _, unix_ns = group[0]
         age_ns = self._age_ns(unix_ns)
         if first.look:
-            looked = self._earlier.look(first.key, first.trigger, number=first.look, now_ns=self._now_ns)
+            looked = self._restorer.reevaluate(first.key, first.trigger, number=first.look, now_ns=self._now_ns)
             traces = [] if looked is None else [looked]
         else:
             units = {decision.unit_span_id for decision, _, _ in group if decision.unit_span_id is not None}
-            traces = self._earlier.decide(first.trace_id, units, first.trigger, age_ns=age_ns, now_ns=self._now_ns)
+            traces = self._restorer.decide(first.trace_id, units, first.trigger, age_ns=age_ns, now_ns=self._now_ns)
         by_key = {trace.key: trace for trace in traces}
         for decision, number, decided_unix_ns in group:
             self._retention.decided(decision.trace_id, decision.key, number=number, unix_ns=decided_unix_ns)
             trace = by_key.get(decision.key)
             if trace is None:  # it came back decided, or its spans are gone
-                self._earlier.remember(decision.key, age_ns=age_ns, now_ns=self._now_ns)
+                self._restorer.remember(decision.key, age_ns=age_ns, now_ns=self._now_ns)
                 self._pipeline.traces.attach(decision.key, decision.given)
                 continue
-            report = self._pipeline.recall(decision, trace, say_again=number > self._delivered)
+            report = self._pipeline.restore(decision, trace, reemit=number > self._delivered)
             if decision.trigger is Trigger.SHUTDOWN:
                 buffer = self._pipeline.traces
                 buffer.reevaluate(decision.trace_id, now_ns=self._now_ns, after_ns=buffer.quiet_ns)

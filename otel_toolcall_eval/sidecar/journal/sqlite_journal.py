@@ -233,7 +233,7 @@ class SqliteJournal:
         return rows is not None
 
     def _tidy(self, pipeline: Pipeline, now_ns: int) -> None:
-        earlier, retention, writer, delivered = pipeline.traces.earlier, self._retention, self._writer, self._delivered
+        earlier, retention, writer, delivered = pipeline.traces.restorer, self._retention, self._writer, self._delivered
         touched, self._touched = self._touched, set()
         retention.let_go([trace_id for trace_id in touched if not earlier.holds(trace_id)], last_number=writer.last)
         retention.watch(earlier.holds, last_number=writer.last, now_ns=now_ns)
@@ -250,7 +250,7 @@ class SqliteJournal:
 
     def _compact(self, trace_ids: Iterable[bytes], pipeline: Pipeline) -> bool:
         fates = self._retention.fates
-        made = compaction(trace_ids, pipeline.traces.earlier, fates, unix_ns=self._unix_clock())
+        made = compaction(trace_ids, pipeline.traces.restorer, fates, unix_ns=self._unix_clock())
         done = self._writer.compact(made)
         if done:
             made.done(fates)
@@ -258,7 +258,7 @@ class SqliteJournal:
 
     def _recover(self, pipeline: Pipeline) -> None:
         """Try to write again, and then what is missing."""
-        earlier = pipeline.traces.earlier
+        earlier = pipeline.traces.restorer
         if self._writer.failing and self._writer.try_again():
             self._dirty |= earlier.held()
         if not self.keeps_senders_waiting:
@@ -280,7 +280,7 @@ class SqliteJournal:
 
 def _drafts(item: WorkItem, pipeline: Pipeline, now_ns: int) -> Iterable[Draft]:
     if isinstance(item, SpanRequest):
-        return spans_of(item, lambda trace_id: pipeline.traces.earlier.is_expired(trace_id, now_ns=now_ns))
+        return spans_of(item, lambda trace_id: pipeline.traces.restorer.is_expired(trace_id, now_ns=now_ns))
     if isinstance(item, LogRequest):
         return logs_of(item)
     if isinstance(item, SkippedRequest):

@@ -37,38 +37,38 @@ def by_unit() -> TraceBuffer:
 def test_decision_is_taken_again_whatever_the_time_and_late_spans_know_its_age() -> None:
     buf = whole()
     buf.add([span(1), span(2, parent=1, tool="t")], now_ns=5)
-    (trace,) = buf.earlier.decide(TRACE, (), Trigger.IDLE_TIMEOUT, age_ns=30, now_ns=6)
+    (trace,) = buf.restorer.decide(TRACE, (), Trigger.IDLE_TIMEOUT, age_ns=30, now_ns=6)
     assert (trace.trigger, len(trace.spans), trace.revision) == (Trigger.IDLE_TIMEOUT, 2, 0)
-    assert buf.earlier.holds(TRACE)
-    assert not buf.earlier.is_expired(TRACE, now_ns=7)
+    assert buf.restorer.holds(TRACE)
+    assert not buf.restorer.is_expired(TRACE, now_ns=7)
     assert buf.add([span(3, parent=1, tool="t")], now_ns=7).late_ages_ns == [31]
     (again,) = buf.pop_due(now_ns=20 * SECOND_NS)
     assert (again.revision, again.trigger) == (1, Trigger.LATE_SPAN)
-    assert buf.earlier.decide(TRACE, (), Trigger.ROOT_SPAN, age_ns=0, now_ns=8) == []
+    assert buf.restorer.decide(TRACE, (), Trigger.ROOT_SPAN, age_ns=0, now_ns=8) == []
     buf.pop_due(now_ns=100 * SECOND_NS)
-    assert not buf.earlier.holds(TRACE)
-    assert buf.earlier.is_expired(TRACE, now_ns=100 * SECOND_NS)
-    assert not buf.earlier.is_expired(OTHER, now_ns=100 * SECOND_NS)
+    assert not buf.restorer.holds(TRACE)
+    assert buf.restorer.is_expired(TRACE, now_ns=100 * SECOND_NS)
+    assert not buf.restorer.is_expired(OTHER, now_ns=100 * SECOND_NS)
 
 
 def test_evicted_trace_is_not_kept_when_it_is_decided_again() -> None:
     buf = whole()
     buf.add([span(1)], now_ns=5)
-    (trace,) = buf.earlier.decide(TRACE, (), Trigger.EVICTION, age_ns=0, now_ns=6)
+    (trace,) = buf.restorer.decide(TRACE, (), Trigger.EVICTION, age_ns=0, now_ns=6)
     assert trace.doubts == (IncompletenessReason.EVICTED,)
-    assert not buf.earlier.holds(TRACE)
+    assert not buf.restorer.holds(TRACE)
 
 
 def test_look_is_taken_again_once() -> None:
     buf = whole()
     buf.add([span(1)], now_ns=0)
-    assert buf.earlier.look(TRACE, Trigger.LATE_SPAN, number=1, now_ns=1) is None
-    buf.earlier.decide(TRACE, (), Trigger.ROOT_SPAN, age_ns=0, now_ns=1)
+    assert buf.restorer.reevaluate(TRACE, Trigger.LATE_SPAN, number=1, now_ns=1) is None
+    buf.restorer.decide(TRACE, (), Trigger.ROOT_SPAN, age_ns=0, now_ns=1)
     buf.add([span(2, parent=1, tool="t")], now_ns=2)
-    looked = buf.earlier.look(TRACE, Trigger.LATE_SPAN, number=2, now_ns=3)
+    looked = buf.restorer.reevaluate(TRACE, Trigger.LATE_SPAN, number=2, now_ns=3)
     assert looked is not None
     assert looked.revision == 2
-    assert buf.earlier.look(TRACE, Trigger.LATE_SPAN, number=2, now_ns=4) is None
+    assert buf.restorer.reevaluate(TRACE, Trigger.LATE_SPAN, number=2, now_ns=4) is None
     assert buf.pop_due(now_ns=20 * SECOND_NS) == []
 
 
@@ -76,10 +76,10 @@ def test_units_are_taken_out_as_they_were_and_the_rest_waits() -> None:
     buf = by_unit()
     spans = [span(n, parent=1, attributes=AGENT) for n in (10, 20)] + [span(n + 1, parent=n, tool="t") for n in (10, 20)]
     buf.add([span(1), *spans], now_ns=0)
-    (first,) = buf.earlier.decide(TRACE, {span(10).span_id}, Trigger.ROOT_SPAN, age_ns=0, now_ns=1)
+    (first,) = buf.restorer.decide(TRACE, {span(10).span_id}, Trigger.ROOT_SPAN, age_ns=0, now_ns=1)
     assert (first.unit_span_id, {each.span_id[-1] for each in first.spans}) == (span(10).span_id, {10, 11})
-    assert [kept.unit_span_id for kept in buf.earlier.kept(TRACE)] == [span(10).span_id, None]
-    assert not buf.earlier.is_expired(TRACE, now_ns=1)
+    assert [kept.unit_span_id for kept in buf.restorer.kept(TRACE)] == [span(10).span_id, None]
+    assert not buf.restorer.is_expired(TRACE, now_ns=1)
     (second,) = buf.pop_due(now_ns=20 * SECOND_NS)
     assert second.unit_span_id == span(20).span_id
 
@@ -87,32 +87,32 @@ def test_units_are_taken_out_as_they_were_and_the_rest_waits() -> None:
 def test_container_that_holds_nothing_more_is_gone() -> None:
     buf = by_unit()
     buf.add([span(10, parent=1, flags=0x300, attributes=AGENT)], now_ns=0)
-    assert len(buf.earlier.decide(TRACE, {span(10).span_id}, Trigger.IDLE_TIMEOUT, age_ns=0, now_ns=1)) == 1
-    assert (len(buf), buf.earlier.held()) == (0, {TRACE})
-    assert buf.earlier.holds(TRACE)
+    assert len(buf.restorer.decide(TRACE, {span(10).span_id}, Trigger.IDLE_TIMEOUT, age_ns=0, now_ns=1)) == 1
+    assert (len(buf), buf.restorer.held()) == (0, {TRACE})
+    assert buf.restorer.holds(TRACE)
     assert buf.pop_due(now_ns=20 * SECOND_NS) == []
 
 
 def test_unit_whose_agent_span_was_lost_leaves_the_rest_open() -> None:
     buf = by_unit()
     buf.add([span(11, parent=10, tool="t")], now_ns=0)
-    assert buf.earlier.decide(TRACE, {span(10).span_id}, Trigger.ROOT_SPAN, age_ns=0, now_ns=1) == []
+    assert buf.restorer.decide(TRACE, {span(10).span_id}, Trigger.ROOT_SPAN, age_ns=0, now_ns=1) == []
     assert len(buf) == 1
 
 
 def test_unit_is_not_taken_out_where_whole_traces_are_judged() -> None:
     buf = whole()
     buf.add([span(10, attributes=AGENT)], now_ns=0)
-    assert buf.earlier.decide(TRACE, {span(10).span_id}, Trigger.ROOT_SPAN, age_ns=0, now_ns=1) == []
+    assert buf.restorer.decide(TRACE, {span(10).span_id}, Trigger.ROOT_SPAN, age_ns=0, now_ns=1) == []
     assert len(buf) == 1
 
 
 def test_remembered_decision_makes_every_span_late_by_its_age() -> None:
     buf = whole()
-    buf.earlier.remember(TRACE, age_ns=100, now_ns=5)
+    buf.restorer.remember(TRACE, age_ns=100, now_ns=5)
     assert buf.add([span(1)], now_ns=7).late_ages_ns == [102]
     units = by_unit()
-    units.earlier.remember(TRACE + span(10).span_id, age_ns=100, now_ns=5)
+    units.restorer.remember(TRACE + span(10).span_id, age_ns=100, now_ns=5)
     assert units.add([span(10, attributes=AGENT)], now_ns=7).late_ages_ns == [102]
 
 
@@ -122,25 +122,25 @@ def test_what_is_kept_comes_back_as_it_was(make: type[TraceBuffer]) -> None:
     buf.add([span(10, parent=1, flags=0x300, attributes=AGENT), span(11, parent=10, tool="t"), span(12, parent=99)], now_ns=0)
     buf.pop_due(now_ns=70 * SECOND_NS)
     buf.add([span(13, parent=10, tool="t")], now_ns=71 * SECOND_NS)
-    kept = [each for each in buf.earlier.kept(TRACE) if each.decided]
+    kept = [each for each in buf.restorer.kept(TRACE) if each.decided]
     assert [(each.looks, each.reevaluation_due) for each in kept] == [(0, True)]
     again = make()
-    result = again.earlier.give_back(kept[0], now_ns=3)
+    result = again.restorer.restore_decided(kept[0], now_ns=3)
     assert (result.received, result.relevant + result.ignored) == (len(kept[0].spans), len(kept[0].spans))
-    assert again.earlier.kept(TRACE) == [kept[0]]
+    assert again.restorer.kept(TRACE) == [kept[0]]
     again.add([span(14, parent=10, tool="t")], now_ns=4)
     (trace,) = again.pop_due(now_ns=20 * SECOND_NS)
     assert (trace.revision, len(trace.spans)) == (1, len(kept[0].spans) + 1)
     quiet = make()
-    quiet.earlier.give_back(replace(kept[0], reevaluation_due=False), now_ns=3)
+    quiet.restorer.restore_decided(replace(kept[0], reevaluation_due=False), now_ns=3)
     assert quiet.pop_due(now_ns=20 * SECOND_NS) == []
 
 
 def test_flags_of_an_open_trace_come_back_and_those_of_none_are_passed_over() -> None:
     buf = whole()
     buf.add([span(1)], now_ns=0)
-    buf.earlier.mark(TRACE, Flags(truncated=True, lost=True))
-    buf.earlier.mark(OTHER, Flags(truncated=True))
+    buf.restorer.mark(TRACE, Flags(truncated=True, lost=True))
+    buf.restorer.mark(OTHER, Flags(truncated=True))
     (trace,) = buf.pop_due(now_ns=20 * SECOND_NS)
     assert trace.doubts == (IncompletenessReason.SPAN_LIMIT, IncompletenessReason.EVICTED)
 
@@ -149,8 +149,8 @@ def test_flags_of_an_open_trace_come_back_and_those_of_none_are_passed_over() ->
 def test_trace_of_which_something_was_lost_is_doubted(damaged: bytes | None, doubted: set[int]) -> None:
     buf = whole()
     buf.add([span(1), span(1, trace=2)], now_ns=0)
-    buf.earlier.decide(OTHER, (), Trigger.ROOT_SPAN, age_ns=0, now_ns=0)
-    buf.earlier.mark_damaged(damaged)
+    buf.restorer.decide(OTHER, (), Trigger.ROOT_SPAN, age_ns=0, now_ns=0)
+    buf.restorer.mark_damaged(damaged)
     buf.add([span(2, trace=2, parent=1, tool="t")], now_ns=1)
     traces = buf.pop_due(now_ns=20 * SECOND_NS)
     assert {trace.trace_id[-1] for trace in traces if IncompletenessReason.JOURNAL in trace.doubts} == doubted
@@ -158,7 +158,7 @@ def test_trace_of_which_something_was_lost_is_doubted(damaged: bytes | None, dou
 
 def test_trace_that_is_new_here_and_was_lost_before_is_doubted_and_so_are_its_units() -> None:
     buf = by_unit()
-    buf.earlier.mark_damaged(TRACE)
+    buf.restorer.mark_damaged(TRACE)
     buf.add([span(10, parent=1, flags=0x300, attributes=AGENT), span(1, trace=2)], now_ns=0)
     traces = buf.pop_due(now_ns=20 * SECOND_NS)
     assert {trace.trace_id[-1]: IncompletenessReason.JOURNAL in trace.doubts for trace in traces} == {1: True, 2: False}
@@ -177,7 +177,7 @@ def test_inner_unit_that_lost_spans_casts_its_doubt_on_the_outer_one() -> None:
     buf = by_unit()
     buf.add([span(20, parent=10, flags=0x100, attributes=AGENT)], now_ns=0)
     buf.pop_due(now_ns=70 * SECOND_NS)
-    buf.earlier.mark_damaged(TRACE)
+    buf.restorer.mark_damaged(TRACE)
     buf.add([span(10, flags=0x100, attributes=AGENT)], now_ns=71 * SECOND_NS)
     (outer,) = buf.pop_due(now_ns=140 * SECOND_NS)
     assert (outer.unit_span_id, IncompletenessReason.JOURNAL in outer.doubts) == (span(10).span_id, True)
@@ -214,11 +214,11 @@ def test_pipeline_takes_a_decision_up_and_says_it_again_if_asked() -> None:
     (decision,) = decisions
     assert decision.given is not None
     assert [label for _, _, label, _ in decision.given.said] == [Label.PASS]
-    for say_again in (True, False):
+    for reemit in (True, False):
         second = pipeline(count(any=1))
         second.add(spans, now_ns=0, transport="t")
-        (trace,) = second.traces.earlier.decide(TRACE, (), decision.trigger, age_ns=0, now_ns=1)
-        again = second.recall(decision, trace, say_again=say_again)
+        (trace,) = second.traces.restorer.decide(TRACE, (), decision.trigger, age_ns=0, now_ns=1)
+        again = second.restore(decision, trace, reemit=reemit)
         said = None if again is None else [(verdict.evaluation_id, verdict.label) for verdict in again.verdicts]
-        assert said == ([(verdict.evaluation_id, verdict.label) for verdict in report.verdicts] if say_again else None)
-        assert second.recall(replace(decision, given=None), trace, say_again=True) is None
+        assert said == ([(verdict.evaluation_id, verdict.label) for verdict in report.verdicts] if reemit else None)
+        assert second.restore(replace(decision, given=None), trace, reemit=True) is None

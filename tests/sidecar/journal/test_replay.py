@@ -115,7 +115,7 @@ def test_decided_trace_stays_decided_when_its_spans_are_gone(path: Path) -> None
     life.wait(120)
     for _ in range(3):
         life = next_life(life)
-        assert not life.pipeline.traces.earlier.holds(span(1).trace_id)
+        assert not life.pipeline.traces.restorer.holds(span(1).trace_id)
         life.send(tool(3))
         life.wait(600)
     assert labels(life.emitted) == [(0, "pass")]
