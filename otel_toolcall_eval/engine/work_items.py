@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.engine.buffer.snapshot import OpenTracesSnapshot
     from otel_toolcall_eval.engine.buffer.span_counts import AddResult
     from otel_toolcall_eval.engine.pipeline import Pipeline
+    from otel_toolcall_eval.model.criteria import BoundCriteria
     from otel_toolcall_eval.model.log_record import LogRecord
     from otel_toolcall_eval.model.trace import Span
 

@@ -59,7 +59,7 @@ _logger = logging.getLogger(__name__)
 class LocalSink(Protocol):
     """The worker, as a span processor sees it: it evaluates on a thread of its own and drains the processor's queue."""
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """Wake the worker."""
         ...
 

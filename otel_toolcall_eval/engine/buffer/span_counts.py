@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class AddResult:
-    """What became of the spans of one call: ``received = relevant + ignored + duplicate + conflict + shed``.
+    """What became of the spans of one call: ``received = relevant + ignored + duplicate + conflict + skipped``.
 
     ``late`` and ``dropped`` spans are counted as relevant or ignored, too.
     """
@@ -25,7 +25,7 @@ class AddResult:
     ignored: int = 0
     duplicate: int = 0
     conflict: int = 0
-    shed: int = 0  # never looked at, because evaluation was behind
+    skipped: int = 0  # never looked at, because evaluation was behind
     late: int = 0
     late_ages_ns: list[int] = field(default_factory=list)  # how long after the verdict, one for each late span
     dropped: int = 0
