@@ -209,6 +209,28 @@ def test_every_edge_of_the_engine_exists() -> None:
     assert all((ROOT / PACKAGE / edge).exists() for edge in EDGES), EDGES
 
 
+def test_no_class_name_stands_for_two_things() -> None:
+    assert {name: places for name, places in classes_by_name(dict(modules())).items() if len(places) > 1} == {}
+
+
+def test_no_file_imports_in_a_circle() -> None:
+    TopologicalSorter(imports_by_module(dict(modules()))).prepare()  # raises CycleError, which names the circle
+
+
+def test_what_the_pages_name_exists() -> None:
+    named = {
+        match
+        for page in (PAGE, PAGE.with_name("adding-an-evaluator.md"))
+        for match in re.findall(r"`((?:[\w.-]+/)+[\w.-]*)`", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    assert [path for path in sorted(named) if not any((folder / path).exists() for folder in (ROOT / PACKAGE, ROOT))] == []
+    text = "".join(text for _, text in modules())
+    tour = PAGE.read_text(encoding="utf-8").partition("\n## Five-minute tour\n")[2]
+    for name in re.findall(r"`(?:\w+\.)?(\w+)`", tour):
+        assert re.search(rf"(?:def|class) {name}\b|^{name}\b", text, re.MULTILINE) or name in {"pass", "fail", "inconclusive"}, name
+
+
 def test_a_class_name_that_stands_twice_is_seen() -> None:
     sources = {PurePosixPath("model/a.py"): "class Span: ...", PurePosixPath("otlp/b.py"): "def f():\n    class Span: ..."}
     assert classes_by_name(sources) == {"Span": ["model/a.py:1", "otlp/b.py:2"]}
