@@ -4,7 +4,7 @@ These names are the promise; the rooms behind them may move. Each is imported wh
 imports this package, and uses it only where it is configured, starts as fast as before.
 
 PYTEST_DONT_REWRITE: pytest rewrites the assertions of packages that have a plugin, and warns where it comes too late, as when an
-agent's spans are judged in the process that runs the tests. There is none to rewrite here.
+agent's spans are evaluated in the process that runs the tests. There is none to rewrite here.
 """
 
 from __future__ import annotations

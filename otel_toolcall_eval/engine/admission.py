@@ -1,10 +1,10 @@
-"""How long senders are kept waiting for their answer, so that no more comes in than can be judged.
+"""How long senders are kept waiting for their answer, so that no more comes in than can be evaluated.
 
-Taking a span in costs a fraction of judging it, and that falls due seconds later. Without a brake senders that never rest fill the queue
+Taking a span in costs a fraction of evaluating it, and that falls due seconds later. Without a brake senders that never rest fill the queue
 first, and every verdict is late by all that waits: ten seconds at the default size. So each request is charged with the work that it will
 have made, as measured, and once more is owed than ``FREE_SECONDS`` of it, its answer waits until the rest is worked off. Exporters
 send their next batch after that, so they fall into step. If they are so many that each would have to wait longer than ``MOST_SECONDS``,
-what is beyond is refused: taken in, it would be judged later and later (measured: with fifty senders, after half a minute).
+what is beyond is refused: taken in, it would be evaluated later and later (measured: with fifty senders, after half a minute).
 Choice: a leaky bucket. Rejected: a smaller queue (refuses short bursts, which it is there for), a bound on what waits (what is due
 later does not wait anywhere yet).
 """
@@ -27,7 +27,9 @@ MOST_SECONDS = 3.0
 """That one answer waits. The Collector's exporter gives up after five, those of SDKs after ten."""
 
 _MEMORY_SPANS = 5_000  # after as many, what was measured before counts for half
-_REST_SPANS = 5_000  # of which so many were judged while none came: then judging has the process to itself, and is cheaper than in a flood
+_REST_SPANS = (
+    5_000  # of which so many were evaluated while none came: then evaluation has the process to itself, and is cheaper than in a flood
+)
 _LONG_MEMORY_SPANS = 60_000
 """Of a lower cost that is measured at rest: it would brake the next flood too little for its first seconds, when nothing is due yet."""
 
@@ -35,7 +37,7 @@ BESIDES = 1.35
 """Times what the worker's thread takes: receiving and decoding, on other threads, take a third as long again. Counted by callgrind."""
 
 _SPANS_BEFORE = 1_000  # of which the costs are supposed, not measured: the very first span of all warms everything up
-_SECONDS_BEFORE = 50e-6  # of judging a span, until one is: after the quiet period, and a flood is as long unbraked
+_SECONDS_BEFORE = 50e-6  # of evaluation a span, until one is: after the quiet period, and a flood is as long unbraked
 _HASTE = 5.0  # by a fifth of a second that verdicts are late already, work is charged twofold
 _LATEST_SECONDS = 1.0  # what counts of it: a process that was suspended was not busy
 _PAUSE_NS = 1_000_000_000  # a turn of the worker takes a fifteenth; a longer one most likely holds a pause of the process, or the machine
@@ -110,7 +112,7 @@ class CostEstimator:
         self._taking = _Cost(0.0)
         self._judging = _Cost(_SECONDS_BEFORE)
         self._late_seconds = 0.0
-        self._since_taken = 0  # spans that were judged since some came
+        self._since_taken = 0  # spans that were evaluated since some came
 
     @property
     def burden(self) -> SpanCost:
@@ -123,7 +125,7 @@ class CostEstimator:
         self._taking.update(spans, ns)
 
     def record_evaluation(self, spans: int, *, ns: int, late_ns: int) -> None:
-        """Hear how long it took to judge the traces of so many spans, and how late that was."""
+        """Hear how long it took to evaluate the traces of so many spans, and how late that was."""
         self._judging.update(spans, ns, at_rest=self._since_taken >= _REST_SPANS)
         self._since_taken += spans
         self._late_seconds = min(late_ns / 1e9, _LATEST_SECONDS)

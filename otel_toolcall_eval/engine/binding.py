@@ -1,7 +1,7 @@
-"""Chooses the criteria that a trace is judged by. Source: DESIGN, section 4.
+"""Chooses the criteria that a trace is evaluated by. Source: DESIGN, section 4.
 
-A criteria set judges a trace if the trace names it (an attribute on any span or resource), if it was bound to the trace's
-ID, or if its selector says so. A harness that names criteria says "judge this by that"; so sets that merely lack conditions
+A criteria set evaluates a trace if the trace names it (an attribute on any span or resource), if it was bound to the trace's
+ID, or if its selector says so. A harness that names criteria says "evaluate this by that"; so sets that merely lack conditions
 (``SelectorScope.UNNAMED``) stay out of such a trace, while sets with conditions, or with ``match: all``, still apply.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Attributes, Resource, Span, Trace, Value
 
 CRITERIA_ATTRIBUTE: Final = "toolcall_eval.criteria"
-"""On a span or a resource: the name, or a list of names, of the criteria that judge the trace."""
+"""On a span or a resource: the name, or a list of names, of the criteria that evaluate the trace."""
 
 SERVICE_ATTRIBUTE: Final = "service.name"
 
@@ -69,7 +69,7 @@ class BoundTraces:
         self._bound[trace_id] = self._bound.get(trace_id, NOTHING_BOUND).plus(bound)
 
     def of(self, trace: Trace) -> BoundCriteria:
-        """Return what a trace that is judged now was bound to, once; for a unit again and again, since other units may follow."""
+        """Return what a trace that is evaluated now was bound to, once; for a unit again and again, since other units may follow."""
         if trace.unit_span_id is not None:
             return self._bound.get(trace.trace_id, NOTHING_BOUND)
         return self._bound.pop(trace.trace_id, NOTHING_BOUND)
@@ -77,7 +77,7 @@ class BoundTraces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """What selectors look at, gathered once for each trace. ``named``: a harness said what the trace is to be judged by."""
+    """What selectors look at, gathered once for each trace. ``named``: a harness said what the trace is to be evaluated by."""
 
     names: frozenset[str]
     named: bool
@@ -116,7 +116,7 @@ class Binder:
         return Projection(keys=frozenset(keys))
 
     def bind(self, trace: Trace, *, agent: Callable[[], str | None], bound: BoundCriteria = NOTHING_BOUND) -> Binding:
-        """Return what judges a trace.
+        """Return what evaluates a trace.
 
         Args:
             trace: the trace.

@@ -99,7 +99,7 @@ class FilteredCalls:
         self._logs: list[tuple[CallFilter, CallLog]] = []
 
     def seen_by(self, include: CallFilter) -> CallLog:
-        """Return the calls that criteria of this reach judge."""
+        """Return the calls that criteria of this reach evaluate."""
         for known, log in self._logs:  # one or two, and mostly the same object: spared the hash of two sets
             if known is include or known == include:
                 return log
@@ -123,12 +123,14 @@ def evaluate_criteria_set(evaluators: Evaluators, trace: Trace, criteria_set: Cr
     """
     mark, marks = trace_hash(trace), criteria_set.marks
     return [
-        _judge_check(evaluators, criteria_set, check, calls, evaluation_id=evaluation_id(mark, marks[place]))
+        _evaluate_check(evaluators, criteria_set, check, calls, evaluation_id=evaluation_id(mark, marks[place]))
         for place, check in enumerate(criteria_set.checks)
     ]
 
 
-def _judge_check(evaluators: Evaluators, criteria_set: CriteriaSet, check: Check, calls: FilteredCalls, *, evaluation_id: str) -> Verdict:
+def _evaluate_check(
+    evaluators: Evaluators, criteria_set: CriteriaSet, check: Check, calls: FilteredCalls, *, evaluation_id: str
+) -> Verdict:
     """Return what one check of a set says of a trace."""
     score, failure = None, calls.failure
     if failure is None:
@@ -167,7 +169,7 @@ def label(score: Score | None, pass_threshold: float) -> Label:
 
 
 def included(extraction: Extraction, include: CallFilter) -> tuple[ToolCall, ...]:
-    """Return the calls that criteria of this reach judge."""
+    """Return the calls that criteria of this reach evaluate."""
     return tuple([call for call in extraction.calls if call.kind in include.kinds and call.phase in include.phases])
 
 

@@ -1,4 +1,4 @@
-"""What the worker tells the operator, once for each episode: its faults, and services that nothing judges.
+"""What the worker tells the operator, once for each episode: its faults, and services that nothing evaluates.
 
 Owned by the worker's thread. Nothing that was recorded is told but names, and these cut.
 """
@@ -63,7 +63,7 @@ class OperatorLog:
             self._pressed(report.trigger)
 
     def _pressed(self, trigger: Trigger) -> None:
-        """Log, once for each ten minutes, that traces are judged early for want of room."""
+        """Log, once for each ten minutes, that traces are evaluated early for want of room."""
         now_seconds = time.monotonic()
         told_seconds = self._pressed_seconds.get(trigger)
         if told_seconds is None or now_seconds - told_seconds >= PRESSED_SECONDS:
@@ -87,7 +87,7 @@ class OperatorLog:
                 )
 
     def _unbound(self, report: TraceReport, criteria: int) -> None:
-        """Log, once for each service, that nothing judges its traces: the likeliest reason is a typo in a name."""
+        """Log, once for each service, that nothing evaluates its traces: the likeliest reason is a typo in a name."""
         span = report.evaluated_span
         if not report.unbound or span is None or not criteria or report.trigger in _CUT_SHORT:  # its root may not have come
             return

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Span, Trace
 
 OWN_SCOPE = "otel_toolcall_eval"
-"""Scope name of the telemetry that we create ourselves. It is never judged, or we would score our own scores."""
+"""Scope name of the telemetry that we create ourselves. It is never evaluated, or we would score our own scores."""
 
 
 class Pipeline:
@@ -82,12 +82,12 @@ class Pipeline:
         self._name_unbound = name_unbound
         self._conversations = Conversations()
         self._bindings, self._binds_by_id = bindings or BoundTraces(), bindings is not None
-        # Half of this is how long an ID is remembered at least, and a trace may be judged for as long as it may be open and revised.
+        # Half of this is how long an ID is remembered at least, and a trace may be evaluated for as long as it may be open and revised.
         keep_ns = 2 * (self._policy.trace_timeout_ns + self._policy.late_span_window_ns)
         self._overloaded = DecisionCache(capacity=(limits or BufferLimits()).decisions, keep_ns=keep_ns)
         self._own_projection = reader.projection | Projection(keys=frozenset({*CONVERSATION_KEYS, *(key for key, _ in root.attributes)}))
         self.projection = self._own_projection | self._binder.projection
-        self.counts, self.evaluated_spans = SpanCounts(), 0  # those of a trace that is judged again count again
+        self.counts, self.evaluated_spans = SpanCounts(), 0  # those of a trace that is evaluated again count again
         self._faults: list[Exception] = []
         self._batch, self._givens = 0, PriorVerdicts()
         self.on_decision: Callable[[Decision], None] | None = None
@@ -113,15 +113,15 @@ class Pipeline:
         return self._binder.sets
 
     def replace_criteria(self, criteria: Iterable[CriteriaSet]) -> None:
-        """Judge by these from the next trace on. May be called from any thread: one reference is swapped."""
+        """Evaluate by these from the next trace on. May be called from any thread: one reference is swapped."""
         binder = Binder(criteria)
         self._binder = binder
         self.projection = self._own_projection | binder.projection
 
     def bind(self, trace_id: bytes, bound: BoundCriteria, *, now_ns: int) -> None:
-        """Judge a trace by these criteria, in addition to what applies anyway.
+        """Evaluate a trace by these criteria, in addition to what applies anyway.
 
-        The trace may still come, be open, or have been judged within the late window: then it is judged once more.
+        The trace may still come, be open, or have been evaluated within the late window: then it is evaluated once more.
         """
         self._bindings.bind(trace_id, bound)
         self.traces.reevaluate(trace_id, now_ns=now_ns)
@@ -158,7 +158,7 @@ class Pipeline:
             self.traces.reevaluate(trace_id, now_ns=now_ns, after_ns=self._policy.wait_after_root_ns)
 
     def shed(self, shed: SkippedRequest, *, now_ns: int) -> None:
-        """Note what was passed on and will not be taken in. Its traces, open, judged or still to come, are in doubt: OVERLOAD."""
+        """Note what was passed on and will not be taken in. Its traces, open, evaluated or still to come, are in doubt: OVERLOAD."""
         for trace_id in shed.trace_ids:
             self._overloaded.add(trace_id, now_ns=now_ns)
         self.counts = self.counts.plus(shed.transport, AddResult(received=shed.spans, skipped=shed.spans), rejected=shed.rejected)
@@ -170,12 +170,12 @@ class Pipeline:
         return self.traces.next_due_ns()
 
     def pop_due(self, *, now_ns: int, limit: int | None = None) -> list[TraceReport]:
-        """Judge what is due now, about ``limit`` traces at most. One that is looked at again is reported only if a verdict changed."""
+        """Evaluate what is due now, about ``limit`` traces at most. One that is looked at again is reported only if a verdict changed."""
         self.logs.expire(now_ns=now_ns)
         return list(self._evaluate_all(self.traces.pop_due(now_ns=now_ns, limit=limit)))
 
     def drain(self, *, now_ns: int, trigger: Trigger = Trigger.SHUTDOWN) -> Iterator[TraceReport]:
-        """Judge all that is open, one trace at a time, so that a long recording's reports need not all be held. Nothing is kept."""
+        """Evaluate all that is open, one trace at a time, so that a long recording's reports need not all be held. Nothing is kept."""
         yield from self._evaluate_all(self.traces.drain(now_ns=now_ns, trigger=trigger))
         self.logs.clear()
 
@@ -184,7 +184,7 @@ class Pipeline:
         return self.traces.waiting(now_ns=now_ns, limit=limit)
 
     def take_faults(self) -> list[Exception]:
-        """Return, once, what kept traces from being judged at all: faults of ours, each of which cost one trace its report."""
+        """Return, once, what kept traces from being evaluated at all: faults of ours, each of which cost one trace its report."""
         faults, self._faults = self._faults, []
         return faults
 
@@ -202,7 +202,9 @@ class Pipeline:
         report = None
         if decision.reported and reemit:
             try:
-                report = self.judge(replace(trace, revision=given.revision, decided_after_ns=decision.decided_after_ns), bound=given.bound)
+                report = self.evaluate(
+                    replace(trace, revision=given.revision, decided_after_ns=decision.decided_after_ns), bound=given.bound
+                )
             except Exception as error:  # noqa: BLE001 - as in _evaluate_all
                 self._faults.append(error)
             else:
@@ -226,12 +228,12 @@ class Pipeline:
                     yield report
 
     def _reevaluate(self, trace: Trace) -> TraceReport | None:
-        """Judge a trace in the light of what was said of it before; None if nothing else is to be said now."""
+        """Evaluate a trace in the light of what was said of it before; None if nothing else is to be said now."""
         earlier = trace.note if isinstance(trace.note, PriorVerdict) else None
         bound = self._bindings.of(trace)
         revision = trace.revision if earlier is None else earlier.revision + 1
         bound = bound if earlier is None else earlier.bound.plus(bound)
-        report = self.judge(trace if revision == trace.revision else replace(trace, revision=revision), bound=bound)
+        report = self.evaluate(trace if revision == trace.revision else replace(trace, revision=revision), bound=bound)
         given = self._givens.of(report, revision=revision, bound=bound)
         if earlier is not None and given.said == earlier.said:
             self.logs.decide(trace, unbound=report.unbound)
@@ -242,7 +244,7 @@ class Pipeline:
         return report
 
     def _hold(self, trace: Trace, given: PriorVerdict) -> None:
-        """Keep what was said of a trace, or give it up if nothing judges it."""
+        """Keep what was said of a trace, or give it up if nothing evaluates it."""
         self.logs.decide(trace, unbound=not given.said)
         if not given.said and not self._binds_by_id:
             self.traces.release(trace.key)
@@ -253,8 +255,8 @@ class Pipeline:
         if self.on_decision is not None:
             self.on_decision(Decision.on(trace, given, batch=self._batch, reported=reported, after_ns=after_ns))
 
-    def judge(self, trace: Trace, *, bound: BoundCriteria = NOTHING_BOUND) -> TraceReport:
-        """Judge one trace by everything that is bound to it. Payloads of unbound traces are never looked at."""
+    def evaluate(self, trace: Trace, *, bound: BoundCriteria = NOTHING_BOUND) -> TraceReport:
+        """Evaluate one trace by everything that is bound to it. Payloads of unbound traces are never looked at."""
         started = self._stopwatch()
         if len(self._overloaded) and self._overloaded.decided_ns(trace.trace_id) is not None:
             trace = replace(trace, doubts=(*trace.doubts, IncompletenessReason.OVERLOAD))

@@ -64,7 +64,7 @@ class SnapshotRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindRequest:
-    """Asks that a trace be judged by these criteria, too, whether it is to come, is open, or was judged a moment ago."""
+    """Asks that a trace be evaluated by these criteria, too, whether it is to come, is open, or was evaluated a moment ago."""
 
     trace_id: bytes
     bound: BoundCriteria

@@ -30,7 +30,7 @@ class LocalQueue(Protocol):
         ...
 
     def on_batch_done(self) -> None:
-        """Hear that all that was taken is dealt with, and what was due is judged; never raises."""
+        """Hear that all that was taken is dealt with, and what was due is evaluated; never raises."""
         ...
 
     def seconds_to_wait(self) -> float | None:

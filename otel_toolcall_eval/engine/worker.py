@@ -40,7 +40,7 @@ DEFAULT_QUEUE_BYTES = 64 * 1024 * 1024
 ITEM_OVERHEAD_BYTES = 500
 
 TRACES_AT_A_TIME = 50
-"""Judged before the queue is looked at again: some 65 ms. Traces that fall due all at once, a hundred thousand after a pause, would
+"""Evaluated before the queue is looked at again: some 65 ms. Traces that fall due all at once, a hundred thousand after a pause, would
 otherwise keep senders waiting for minutes."""
 
 
@@ -67,7 +67,7 @@ class Worker:
             queue_bytes: estimated bytes that may wait; beyond it requests are refused whole.
             on_late_span: is told of each late span how many seconds after the verdict it came.
             journal: what is taken in and decided is written to it first.
-            brake: keeps senders waiting that send more than can be judged.
+            brake: keeps senders waiting that send more than can be evaluated.
         """
         self.pipeline = pipeline
         self._clock = clock or MonotonicClock()
@@ -87,7 +87,7 @@ class Worker:
         return threading.Thread(target=self._run, name="otel-toolcall-eval-worker", daemon=True)
 
     def restart_in_child(self, pipeline: Pipeline) -> None:
-        """Begin anew after a fork: the thread stayed in the parent, which judges what was open, and its locks may be held for ever."""
+        """Begin anew after a fork: the thread stayed in the parent, which evaluates what was open, and its locks may be held for ever."""
         self.pipeline = pipeline
         self._queue.reset()
         self._pace.reset()
@@ -110,7 +110,7 @@ class Worker:
         """Queue a decoded request; returns what has to come to pass before its sender is answered, None if nothing.
 
         Raises:
-            OverloadedError: the queue is full, more comes than can be judged, or the worker is stopping; nothing was taken.
+            OverloadedError: the queue is full, more comes than can be evaluated, or the worker is stopping; nothing was taken.
         """
         spans, done = decoded.spans, self._new_completion()
         size, now_ns = ITEM_OVERHEAD_BYTES + decoded.size_bytes, self._clock.now_ns()
@@ -132,7 +132,7 @@ class Worker:
         return None if done is None else PendingResponse(done=done)
 
     def shed(self, shed: SkippedRequest) -> bool:
-        """Note what there was no room for, so that its traces are judged with a doubt; False if that failed."""
+        """Note what there was no room for, so that its traces are evaluated with a doubt; False if that failed."""
         return self._queue.put_shed(shed)
 
     def refuse(self, transport: str, reason: str) -> None:
@@ -140,7 +140,7 @@ class Worker:
         self._queue.refuse(transport, reason)
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Wait until all that was offered is taken in, what is due is judged, and the emitters have sent it; False if not in time."""
+        """Wait until all that was offered is taken in, what is due is evaluated, and the emitters have sent it; False if not in time."""
         deadline = time.monotonic() + timeout_seconds
         return self._queue.wait_until_done(timeout_seconds, self._thread.is_alive) and self._reporter.flush(deadline)
 
@@ -149,9 +149,9 @@ class Worker:
         self._ending.stop_scheduling(self._clock.now_ns())
 
     def shutdown(self, timeout_seconds: float) -> bool:
-        """Take nothing more, judge everything that is open, emit it, and end; False if that took longer than allowed.
+        """Take nothing more, evaluate everything that is open, emit it, and end; False if that took longer than allowed.
 
-        Then what could not be judged stays open: ``counts`` tells of it, and in a journal it waits for the next start.
+        Then what could not be evaluated stays open: ``counts`` tells of it, and in a journal it waits for the next start.
         """
         deadline = time.monotonic() + timeout_seconds
         self._queue.stop()
@@ -185,7 +185,7 @@ class Worker:
         self._queue.feed = feed
 
     def bind(self, trace_id: bytes, bound: BoundCriteria) -> None:
-        """Judge a trace by these criteria, too. Takes effect in turn with the spans that are offered before and after.
+        """Evaluate a trace by these criteria, too. Takes effect in turn with the spans that are offered before and after.
 
         Raises:
             OverloadedError: the worker is stopping, or far behind; the trace is not bound.
@@ -241,7 +241,7 @@ class Worker:
                     self._take(request)
 
     def _evaluate_due(self, *, at_least_ns: int) -> bool:
-        """Judge what is due; False if there is more, but requests wait, too, and judging had its share of the time."""
+        """Evaluate what is due; False if there is more, but requests wait, too, and evaluation had its share of the time."""
         began_ns = now_ns = self._clock.now_ns()
         ending, due_ns = self._ending, self.pipeline.next_due_ns()
         while True:
@@ -256,7 +256,7 @@ class Worker:
                 return is_done
 
     def _drain(self) -> None:
-        """Judge all that is open, some traces at a time, since not all reports need be held; until there is no time left for it."""
+        """Evaluate all that is open, some traces at a time, since not all reports need be held; until there is no time left for it."""
         ending, left = self._ending, self.pipeline.open_traces
         ending.left = left
         reports = iter(()) if ending.time_is_over else self.pipeline.drain(now_ns=self._clock.now_ns())
@@ -316,7 +316,7 @@ class ReportDispatcher:
                 self._notices.failed(emitter, error)
 
 
-_LEAST_SECONDS: Final = 0.5  # for what comes behind judging
+_LEAST_SECONDS: Final = 0.5  # for what comes behind evaluation
 _LEAST_SHARE: Final = 0.1  # or so much of the time, if that is less
 
 
@@ -324,8 +324,8 @@ class ShutdownState:
     """Any thread.
 
     Attributes:
-        time_is_over: nothing more is to be judged.
-        left: once the end has begun, how many traces are still to be judged; before, None.
+        time_is_over: nothing more is to be evaluated.
+        left: once the end has begun, how many traces are still to be evaluated; before, None.
     """
 
     __slots__ = ("_frozen_ns", "left", "time_is_over")
@@ -342,11 +342,11 @@ class ShutdownState:
 
     @staticmethod
     def evaluation_seconds(timeout_seconds: float) -> float:
-        """Return how much of the time for ending may be taken by judging."""
+        """Return how much of the time for ending may be taken by evaluation."""
         return timeout_seconds - min(_LEAST_SECONDS, _LEAST_SHARE * timeout_seconds)
 
     def stop_scheduling(self, now_ns: int) -> None:
-        """Let nothing fall due after this moment: who is quiet because nobody listens would be judged as if nothing were missing."""
+        """Let nothing fall due after this moment: who is quiet because nobody listens would be evaluated as if nothing were missing."""
         if self._frozen_ns is None:
             self._frozen_ns = now_ns
 
@@ -355,7 +355,7 @@ class ShutdownState:
         return now_ns if self._frozen_ns is None else min(now_ns, self._frozen_ns)
 
     def active(self, open_traces: int) -> int:
-        """Return how many traces are open, of which so many are in the pipeline: at the end it gives all away before they are judged."""
+        """Return how many traces are open, of which so many are in the pipeline: at the end it gives all away before they are evaluated."""
         return open_traces if self.left is None else self.left
 
     def next_due_ns(self, due_ns: int | None) -> int | None:

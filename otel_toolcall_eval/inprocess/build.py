@@ -1,4 +1,4 @@
-"""Builds what a process judges its own spans with."""
+"""Builds what a process evaluates its own spans with."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.settings.service import Settings
 
 HELD_TOO_LONG_SECONDS = 5.0
-"""How long after the longest wait for a verdict a root is held that the judging thread has not come to: it hangs."""
+"""How long after the longest wait for a verdict a root is held that the worker thread has not come to: it hangs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InProcess:
-    """Everything that judges the spans of a process.
+    """Everything that evaluates the spans of a process.
 
     Attributes:
         wrapped: the hooks of the wrapping form; None beside other processors.

@@ -44,7 +44,7 @@ class Expectation:
         self._block = block
         self._news = threading.Condition()
         # Guarded by _news:
-        self._reports: dict[bytes, TraceReport | None] = {}  # by trace, in order of their first spans; None: not judged yet
+        self._reports: dict[bytes, TraceReport | None] = {}  # by trace, in order of their first spans; None: not evaluated yet
         self._ended: set[bytes] = set()  # traces of which nothing more will be said
         self._loaded: Sequence[CriteriaSet] = ()
         self._is_full = False  # a trace was seen that is not among them
@@ -103,7 +103,7 @@ class Expectation:
             criteria, or names of loaded ones, under ``set: evaluator`` where an evaluator's name alone stands for more than one.
 
         Raises:
-            ExpectationError: no trace ran inside, or several did (see ``results``), or the trace can't be judged while the caller's own
+            ExpectationError: no trace ran inside, or several did (see ``results``), or the trace can't be evaluated while the caller's own
                 span is open, or no criteria of a name are loaded, or an evaluator failed.
             ExpectationTimeoutError: there is no verdict yet; also a ``TimeoutError``. At once, if the processor was shut down without one.
         """
@@ -165,7 +165,7 @@ class Expectation:
         raise ExpectationTimeoutError(where=WHERE, what=what, fix=fix)
 
     def _results_of(self, report: TraceReport, loaded: Sequence[CriteriaSet]) -> dict[str, EvaluationResult]:
-        """Return what the expected criteria say. Others may have judged the trace, too."""
+        """Return what the expected criteria say. Others may have evaluated the trace, too."""
         unknown = [name for name in self.bound.names if name in report.unknown_criteria]
         if unknown:
             fix = f"use one of {', '.join(found.name for found in loaded) or 'those that you give the processor; it has none'}"
@@ -229,7 +229,7 @@ class Expecting:
 
 
 def expect_tool_calls(criteria: GivenCriteria, *, config: Mapping[str, JsonObject] | None = None, name: str = WHERE) -> Expecting:
-    """Judge the traces that run inside by these criteria, in addition to what applies to them anyway.
+    """Evaluate the traces that run inside by these criteria, in addition to what applies to them anyway.
 
     As a context manager it gives an ``Expectation``, whose ``result`` waits for the verdict::
 

@@ -1,4 +1,4 @@
-"""Reads what the hooks of a span processor kept: which spans are open, what they bind, what the ended ones say. The judging thread's."""
+"""Reads what the hooks of a span processor kept: which spans are open, what they bind, what the ended ones say. The worker thread's."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LocalTrace:
     def __init__(self) -> None:
         """Start with no span."""
         self.span_ids: set[int] = set()
-        self.sampled = False  # a span of it is sampled, so it will be judged
+        self.sampled = False  # a span of it is sampled, so it will be evaluated
         self.named: object = None  # what baggage named last
 
 
@@ -77,7 +77,7 @@ class OpenSpans:
         return trace
 
     def end(self, trace_id: int, span_id: int) -> bool:
-        """Note that a span has ended; True if its trace is one that will be judged. One whose start was not seen changes nothing."""
+        """Note that a span has ended; True if its trace is one that will be evaluated. One whose start was not seen changes nothing."""
         trace = self._traces.get(trace_id)
         if trace is None:
             return False
@@ -197,7 +197,7 @@ class HookEventReader:
             return
         judged = self._open.end(trace_id, span_id)
         touched.add(trace_id)
-        # A span that was only recorded is not exported. Where its trace is judged, it was a step of the agent like any other.
+        # A span that was only recorded is not exported. Where its trace is evaluated, it was a step of the agent like any other.
         if not (judged or sampled):
             return
         try:

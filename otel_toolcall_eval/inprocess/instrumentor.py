@@ -2,14 +2,14 @@
 
 OpenTelemetry has no entry point for span processors, but loads every ``opentelemetry_instrumentor``, and calls it once providers and
 exporters are built. Ours does nothing unless ``OTEL_TOOLCALL_EVAL_CRITERIA``, ``OTEL_TOOLCALL_EVAL_CONFIG`` or the options say what to
-judge, and imports nothing until then. Whatever is wrong is logged; the application starts in any case.
+evaluate, and imports nothing until then. Whatever is wrong is logged; the application starts in any case.
 
 Two orders matter, and both are the wrong way round by then:
 
 - The exporting processor is registered already. A span with verdicts that is made while the provider shuts down would come after it, so
   ours is put at the head. The SDK has no call for that; we swap the tuple of processors under the SDK's own lock, which is how it adds
   one itself, after looking that both are what they were from 1.39 to 1.45. Otherwise ours is added at the end, with one warning.
-- The providers end at exit in the order metrics or logs, then traces; what is judged in the last of them is lost. So we end ourselves
+- The providers end at exit in the order metrics or logs, then traces; what is evaluated in the last of them is lost. So we end ourselves
   by an exit function that is registered after theirs, and therefore runs before them.
 
 The class looks like a ``BaseInstrumentor`` without being one: deriving from it would make everyone install
@@ -68,7 +68,7 @@ class ToolCallEvalInstrumentor:
         return ()
 
     def instrument(self, **options: object) -> None:
-        """Put the processor in, if something says what to judge.
+        """Put the processor in, if something says what to evaluate.
 
         Args:
             **options: ``criteria`` (a path, or a list) and ``settings_file``, as from ``instrumentation/development: python:
@@ -96,7 +96,7 @@ class ToolCallEvalInstrumentor:
                 _logger.exception("tool calls are not judged, the application runs on; please report this")
 
     def uninstrument(self, **_options: object) -> None:
-        """Judge what is open, end, and leave the provider."""
+        """Evaluate what is open, end, and leave the provider."""
         processor, provider, logger_provider = self._processor, self._provider, self._logger_provider
         self._processor = self._provider = self._logger_provider = None
         if processor is not None:

@@ -39,8 +39,8 @@ class AgentExecution:
     """One finished run of an agent.
 
     Attributes:
-        agent_input: what the agent was asked; not judged.
-        agent_output: what it answered; not judged.
+        agent_input: what the agent was asked; not evaluated.
+        agent_output: what it answered; not evaluated.
         agent_trace: the run's ended spans, in any order. Spans without a context (made by hand) are taken as distinct.
     """
 
@@ -102,7 +102,7 @@ def evaluate(
     """
     checks = build_checks(criteria, config)
     extraction = extract(spans)
-    return {name: judge(check, extraction) for name, check in checks.items()}
+    return {name: evaluate_check(check, extraction) for name, check in checks.items()}
 
 
 def _warn(problem: Problem) -> None:
@@ -156,7 +156,7 @@ class GuidesEvaluator:
 
     def evaluate(self, spans: Sequence[ReadableSpan], criteria: JsonObject | None = None) -> EvaluationResult:
         """Do the same for plain spans, without an event loop."""
-        return judge(build_check(self.evaluator_id, self.config, criteria, warn=_warn), extract(spans))
+        return evaluate_check(build_check(self.evaluator_id, self.config, criteria, warn=_warn), extract(spans))
 
 
 class ToolCallCountEvaluator(GuidesEvaluator):
@@ -198,7 +198,7 @@ def extract(spans: Sequence[ReadableSpan]) -> Extraction:
     return default_extractor().extract(convert(spans))
 
 
-def judge(check: Check, extraction: Extraction) -> EvaluationResult:
+def evaluate_check(check: Check, extraction: Extraction) -> EvaluationResult:
     """Hold calls against one check."""
     log = CallLog(calls=included(extraction, check.include), open_ended=bool(extraction.doubts))
     score = hold_against(evaluators_by_criteria(), check.criteria, log)

@@ -71,7 +71,7 @@ class LogSource(LogRecordProcessor):
         return True
 
     def shutdown(self) -> None:
-        """Do nothing: the span processor ends the judging, which may still need what came here."""
+        """Do nothing: the span processor ends the evaluation, which may still need what came here."""
 
     def _convert(self, record: ReadWriteLogRecord) -> LogRecord | None:
         """Return our copy of a record; None if nobody asks for it."""

@@ -1,12 +1,12 @@
 """Holds ended root spans back until their verdict, so that what is exported of them carries it.
 
-An ended span can't be written to, so the exported root is a copy. The judging thread hands it to the next processor. Where the verdict is
+An ended span can't be written to, so the exported root is a copy. The worker thread hands it to the next processor. Where the verdict is
 there within ``budget_seconds`` the root's own thread waits for it, and hands it on itself: then it is there when the hook returns, as
 without us. No thread waits in which an event loop runs (all its tasks would), nor one whose trace has other spans open.
 
 Never lost: whoever takes a root off the table hands it on. It leaves the table untouched when its trace was decided without a word about it
 (a late root, a unit of another span), when too many are held, when it is held for too long, at a flush, and at shutdown; its verdict then
-goes on a span of ours. Rejected: judging in the root's thread, which takes a lock around the evaluation; holding the whole trace.
+goes on a span of ours. Rejected: evaluation in the root's thread, which takes a lock around the evaluation; holding the whole trace.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PendingRoot:
         """Hold a span, ``since`` this moment of monotonic time."""
         self.span = span
         self.since = since
-        self.taken = False  # the judging thread has it, too
+        self.taken = False  # the worker thread has it, too
         self.awaited = False  # by its own thread, which hands it on
         self.copy: ReadableSpan | None = None  # what is to be handed on
         self.done = threading.Event()
@@ -82,10 +82,10 @@ class PendingRoots:
         Args:
             hand_on: gives a span to the next processor; never raises.
             annotate: returns a copy of a span with verdicts.
-            is_open: tells whether a trace is still to be judged; asked by the judging thread alone.
-            quiet: suppresses instrumentation while the judging thread hands on.
+            is_open: tells whether a trace is still to be evaluated; asked by the worker thread alone.
+            quiet: suppresses instrumentation while the worker thread hands on.
             budget_seconds: longest wait of a root's own thread; 0 never waits.
-            max_seconds: longest time that a root is held, whatever the judging thread does.
+            max_seconds: longest time that a root is held, whatever the worker thread does.
         """
         self._hand_on = hand_on
         self._annotate = annotate
@@ -117,7 +117,7 @@ class PendingRoots:
         return held
 
     def wait(self, held: PendingRoot) -> None:
-        """Wait for the verdict within the budget, and hand the root on if it is there; the judging thread does otherwise."""
+        """Wait for the verdict within the budget, and hand the root on if it is there; the worker thread does otherwise."""
         if not held.awaited:
             return
         try:
@@ -152,7 +152,7 @@ class PendingRoots:
         return self._let_go(_key_of(report), said) and said is not None
 
     def taken(self, span: ReadableSpan | Span) -> None:
-        """Hear that the judging thread has got the end of a span."""
+        """Hear that the worker thread has got the end of a span."""
         if isinstance(span, Span):
             if not span.is_root:
                 return
@@ -175,12 +175,12 @@ class PendingRoots:
                 held.done.set()
 
     def flush(self) -> None:
-        """Let all go that are held. What is due was judged before; the others' verdicts come too late for who flushes."""
+        """Let all go that are held. What is due was evaluated before; the others' verdicts come too late for who flushes."""
         for key in self._all_held():
             self._let_go(key, None)
 
     def release(self, span: ReadableSpan) -> None:
-        """Let a root go that the judging thread won't get."""
+        """Let a root go that the worker thread won't get."""
         self._let_go(_key(span), None)
 
     def _all_held(self) -> dict[Key, PendingRoot]:

@@ -1,4 +1,4 @@
-"""``ToolCallEvalSpanProcessor``: three lines in an agent, and its tool calls are judged in its own process."""
+"""``ToolCallEvalSpanProcessor``: three lines in an agent, and its tool calls are evaluated in its own process."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 TRACE_ID_BYTES = 16
 
 LEAST_SHUTDOWN_SECONDS = 1.0
-"""What is left for the next processor when judging took all the time that there was."""
+"""What is left for the next processor when evaluation took all the time that there was."""
 
 
 class ToolCallEvalSpanProcessor(SpanProcessor):
-    """Judges the tool calls of each trace that ends in this process.
+    """Evaluates the tool calls of each trace that ends in this process.
 
-    It has two forms. Beside other processors, verdicts leave as metrics, as log events, and as events of a span of ours in the judged
+    It has two forms. Beside other processors, verdicts leave as metrics, as log events, and as events of a span of ours in the evaluated
     trace; register it before the processor that exports. Or around the one that exports (``next=BatchSpanProcessor(exporter)``; register
     only this one): then the exported root span itself carries the verdicts, as events and summary attributes, and there is no span of ours.
     All other spans are passed on at once, as they are, those that are not sampled too (exporting processors leave them out).
 
     In the wrapping form a root is exported with its verdicts once nothing of its trace is open in this process. Its own thread waits for
-    that, usually a millisecond, ``completion.root_export_timeout`` at most; never if it runs an event loop: then the judging thread passes
+    that, usually a millisecond, ``completion.root_export_timeout`` at most; never if it runs an event loop: then the worker thread passes
     the root on, which takes a next processor that may be called from any thread, as the SDK's may. While spans of its trace are open, a
     root is held, for ``completion.decision_wait_after_root_max`` at most. ``force_flush`` and ``shutdown`` let go of what is held, and a
     thousand roots are, at most: one that goes without its verdict goes as it is, and the verdict goes on a span of ours.
@@ -68,7 +68,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
         logger_provider: LoggerProvider | None = None,
         tracer_provider: TracerProvider | None = None,
     ) -> None:
-        """Load criteria and start the judging thread.
+        """Load criteria and start the worker thread.
 
         Args:
             criteria: files and folders; without them those of the settings and of ``OTEL_TOOLCALL_EVAL_CRITERIA``.
@@ -77,7 +77,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
             meter_provider: gets the scores as metrics; the global one by default.
             logger_provider: gets the verdicts as log events; the global one by default.
             tracer_provider: gets a span with the verdicts as its events, where the root can't carry them; by default the one that the
-                judged spans come from, or one like it, with its processors and its resource.
+                evaluated spans come from, or one like it, with its processors and its resource.
 
         Raises:
             SettingsError: settings or criteria can't be used, or ``next`` is no span processor; names all that is wrong.
@@ -134,12 +134,12 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
         return self._logs
 
     def bind(self, trace_id: int | str | bytes, criteria: GivenCriteria, *, config: Mapping[str, JsonObject] | None = None) -> None:
-        """Judge a trace by these criteria, in addition to what applies anyway.
+        """Evaluate a trace by these criteria, in addition to what applies anyway.
 
         Args:
             trace_id: as the SDK has it (a number), as 32 hex digits, or as 16 bytes.
             criteria: names of criteria that are loaded, the guides' mapping, or criteria objects; see ``expect_tool_calls``. The trace may
-                still come, be open, or have been judged within the late window.
+                still come, be open, or have been evaluated within the late window.
             config: for the guides' mapping, each evaluator's configuration.
 
         Raises:
@@ -156,7 +156,7 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
             self._wrapped.on_ending(span)
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Hand the span to the judging thread, and to the next processor."""
+        """Hand the span to the worker thread, and to the next processor."""
         (self._wrapped or self._source).on_end(span)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
@@ -173,7 +173,10 @@ class ToolCallEvalSpanProcessor(SpanProcessor):
         return flushed
 
     def shutdown(self) -> None:
-        """Judge what is open, send it, end, and so does the next processor. Takes ``completion.shutdown_timeout`` and a second at most."""
+        """Evaluate what is open, export it, and end; the next processor ends too.
+
+        Takes ``completion.shutdown_timeout`` and a second at most.
+        """
         deadline = time.monotonic() + self._shutdown_seconds
         self._registration.ended = True
         self._source.shutdown()

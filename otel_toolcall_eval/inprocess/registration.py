@@ -2,7 +2,7 @@
 
 A processor is not told where it was registered. A span knows its provider's processors, though; they are looked at when a root starts and
 they are not those of the last look. The SDK keeps them on private attributes: where it keeps them elsewhere, nothing is said, and the spans
-with verdicts go to the global TracerProvider instead of the one that the judged spans come from.
+with verdicts go to the global TracerProvider instead of the one that the evaluated spans come from.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Registration:
 
         Args:
             processor: is watched, and not kept alive.
-            criteria: versions of the criteria that it judges by, to tell it from another one.
+            criteria: versions of the criteria that it evaluates by, to tell it from another one.
             wrapped: the next processor, if it wraps one.
             meter_provider: that it was given; None if it uses the global one, which has to be there by then.
             on_provider: is told once of the provider that spans come from, if that can be found out.

@@ -1,7 +1,7 @@
 """Takes spans from the SDK of the same process.
 
-The hooks run in the application's threads: they never raise, never wait, never evaluate, and take no lock but to wake the judging thread.
-What they do is append to a deque, which needs none. The judging thread comes for it when a root ends, when a span ends whose root is not
+The hooks run in the application's threads: they never raise, never wait, never evaluate, and take no lock but to wake the worker thread.
+What they do is append to a deque, which needs none. The worker thread comes for it when a root ends, when a span ends whose root is not
 open here (a detached child, another process's), when much has gathered, and after a second in any case; so an agent's threads are not
 interrupted for each span. Only there spans are counted as open, and converted. Rejected: converting in the hook, which took 15 us for each
 span and, with a wake-up for each, up to 300 us on a busy machine; counting in the hook, which takes a lock.
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Projection
 
 LOOK_AT: Final = 256
-"""News that makes the judging thread come: starts and ends, some hundred spans."""
+"""News that makes the worker thread come: starts and ends, some hundred spans."""
 
 MAX_WHOLE: Final = 4096
 """News beyond which ended spans are converted by the application's thread: some 2,048 spans wait in full, as many as in the SDK's batch
-processor. What is kept of one takes a kilobyte, and converting it slows down who ends spans faster than they can be judged."""
+processor. What is kept of one takes a kilobyte, and converting it slows down who ends spans faster than they can be evaluated."""
 
 MAX_QUEUED_EVENTS: Final = 40_960
 """News beyond which ended spans are dropped and counted: some 20 MB."""
@@ -137,9 +137,9 @@ class SpanSource(SpanProcessor):
             on_fault=self.losses.log_once,
             on_end=None if roots is None else roots.taken,
         )
-        self._news: deque[SpanHookEvent] = deque()  # any thread appends, the judging thread takes
+        self._news: deque[SpanHookEvent] = deque()  # any thread appends, the worker thread takes
         self._roots: dict[int, int] = {}  # open local root of each trace, the last if there are several: no other span's end completes it
-        self._resting = True  # the judging thread waits for ever, and wants to be asked for a look
+        self._resting = True  # the worker thread waits for ever, and wants to be asked for a look
         self._asked = False  # it was, and has not come yet
         self._marked = 0  # how much news the last turn had
         self._look_at = LOOK_AT
@@ -172,11 +172,11 @@ class SpanSource(SpanProcessor):
             self.losses.log_once()
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Keep the span for the judging thread."""
+        """Keep the span for the worker thread."""
         self.keep(span)
 
     def keep(self, span: ReadableSpan) -> bool:
-        """Do the same; False if it was dropped, or is none that is judged."""
+        """Do the same; False if it was dropped, or is none that is evaluated."""
         try:
             context = span.context
             if type(span) is not ReadableSpan or context is None:  # isinstance takes ten times as long, and is for few
@@ -214,7 +214,7 @@ class SpanSource(SpanProcessor):
         return True
 
     def bind(self, trace_id: bytes, bound: BoundCriteria) -> None:
-        """Judge a trace by these criteria, too; in turn with what the hooks heard before and after. Dropped where spans would be."""
+        """Evaluate a trace by these criteria, too; in turn with what the hooks heard before and after. Dropped where spans would be."""
         if self._full or len(self._news) >= MAX_QUEUED_EVENTS:
             self.losses.drop("shutdown" if self._stopped else "overloaded")
             return
@@ -222,24 +222,24 @@ class SpanSource(SpanProcessor):
         self._look()
 
     def mark(self) -> int:
-        """Return how much news there is; for the judging thread."""
+        """Return how much news there is; for the worker thread."""
         self._asked = False  # before counting: what is appended later finds it so, and asks
         self._full = self._stopped
         self._marked = len(self._news)
         return self._marked
 
     def take(self, count: int) -> Iterator[WorkItem]:
-        """Return so much news as requests; for the judging thread."""
+        """Return so much news as requests; for the worker thread."""
         lost = (self._lossy.pop() for _ in range(len(self._lossy)))  # never iterated or swapped: hooks add to it meanwhile
         yield from self._reader.read(self._some_news(count), lost=lost)
 
     def on_batch_done(self) -> None:
-        """Hear that a turn is over; for the judging thread."""
+        """Hear that a turn is over; for the worker thread."""
         if self._held_roots is not None:
             self._held_roots.on_batch_done()
 
     def seconds_to_wait(self) -> float | None:
-        """Return how long the judging thread may wait at most; None if there is nothing to come for."""
+        """Return how long the worker thread may wait at most; None if there is nothing to come for."""
         if self._news or self._marked:  # the news of a busy agent is come for, it need not ask
             return LOOK_SECONDS
         self._resting = True
@@ -258,7 +258,7 @@ class SpanSource(SpanProcessor):
             return False
 
     def shutdown(self) -> None:
-        """Judge what is open, send it and end. Later spans are dropped."""
+        """Evaluate what is open, send it and end. Later spans are dropped."""
         if self._stopped:
             return
         self._stopped = True
@@ -278,7 +278,7 @@ class SpanSource(SpanProcessor):
         return context.trace_flags.sampled and context.trace_id not in self._reader.parents and not self._reader.is_ours(span)
 
     def restart_in_child(self) -> None:
-        """Begin anew after a fork. A trace that was open then is the parent's to judge: two verdicts on it would be one too many."""
+        """Begin anew after a fork. A trace that was open then is the parent's to evaluate: two verdicts on it would be one too many."""
         self._reader.reset(self._roots, tuple(self._news))
         self._news.clear()
         self._roots, self._lossy = {}, set()
@@ -288,7 +288,7 @@ class SpanSource(SpanProcessor):
             self._held_roots.reset()
 
     def _look(self) -> None:
-        """Have the judging thread come, unless it is on its way."""
+        """Have the worker thread come, unless it is on its way."""
         self._resting = False
         if not self._asked:
             self._asked = True
@@ -304,12 +304,12 @@ class SpanSource(SpanProcessor):
     def _root_may_have_ended(self, span: ReadableSpan) -> None:
         if self._roots.get(span.context.trace_id) == span.context.span_id:
             self._roots.pop(span.context.trace_id, None)
-        # Our own spans are made by the judging thread; if they made it come again, it would come once too often for each verdict.
+        # Our own spans are made by the worker thread; if they made it come again, it would come once too often for each verdict.
         if not self._reader.is_ours(span):
             self._look()
 
     def _has_room(self, span: ReadableSpan, waiting: int) -> bool:
-        """Have the judging thread come, since much has gathered; False, and the span is dropped, if there is no room for it until then."""
+        """Have the worker thread come, since much has gathered; False, and the span is dropped, if there is no room for it until then."""
         if waiting >= MAX_QUEUED_EVENTS or self._stopped:
             self._full = True
             if len(self._lossy) < MAX_ROOTS:
@@ -322,7 +322,7 @@ class SpanSource(SpanProcessor):
     def _root_starts(self, span: SdkSpan) -> None:
         if self._stopped:
             return
-        if len(self._roots) >= MAX_ROOTS:  # roots that never end; without them, spans below make the judging thread come more often
+        if len(self._roots) >= MAX_ROOTS:  # roots that never end; without them, spans below make the worker thread come more often
             self._roots.clear()
         context = span.get_span_context()
         self._roots[context.trace_id] = context.span_id
@@ -339,7 +339,7 @@ class SpanSource(SpanProcessor):
     def _tell_watchers(self, span: SdkSpan, context: Context | None) -> None:
         """Bind what the code around the span expects of its trace."""
         found = span.get_span_context()
-        if self._full or not found.trace_flags.sampled or found.trace_id in self._reader.parents:  # these are not judged here
+        if self._full or not found.trace_flags.sampled or found.trace_id in self._reader.parents:  # these are not evaluated here
             return
         trace_id = found.trace_id.to_bytes(16, "big")
         for bound in self._watched.claims(trace_id, context):

@@ -29,11 +29,11 @@ MAX_WATCHED_TRACES: Final = 10_000
 
 
 class VerdictListener(Protocol):
-    """Waits for verdicts. Its methods are called in the application's threads and in the judging thread, and neither raise nor wait."""
+    """Waits for verdicts. Its methods are called in the application's threads and in the worker thread, and neither raise nor wait."""
 
     @property
     def bound(self) -> BoundCriteria:
-        """Return what the traces that it watches are to be judged by."""
+        """Return what the traces that it watches are to be evaluated by."""
         ...
 
     def claim(self, trace_id: bytes) -> bool:
@@ -45,7 +45,7 @@ class VerdictListener(Protocol):
         ...
 
     def ended(self, trace_id: bytes) -> None:
-        """Hear that nothing more will be said of a trace: whoever judged it has ended."""
+        """Hear that nothing more will be said of a trace: whoever evaluated it has ended."""
         ...
 
 

@@ -93,7 +93,7 @@ def judge_us(pipe: Pipeline, body: bytes, *, seconds: float = SECONDS) -> float:
         spans = tuple(protobuf_traces.decode_traces(body, pipe.projection).spans)
         trace = Trace(trace_id=spans[0].trace_id, spans=spans, root=spans[0], trigger=Trigger.ROOT_SPAN)
         began = time.thread_time()
-        report = pipe.judge(trace)
+        report = pipe.evaluate(trace)
         times.append(time.thread_time() - began)
         scores = [verdict.emitted_score for verdict in report.verdicts]
         assert scores == [1.0] * 4, scores

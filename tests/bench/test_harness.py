@@ -70,7 +70,7 @@ def test_the_standard_load_passes_all_four_evaluators_where_it_is_bound(service:
     (tmp_path / "criteria.json").write_text(criteria(service), encoding="utf-8")
     pipe = Pipeline(reader=READER, evaluators=evaluators_by_criteria(), criteria=load_criteria([CriteriaSource(path=tmp_path)]).sets)
     spans = tuple(protobuf_traces.decode_traces(request_of(1, 1), pipe.projection).spans)
-    report = pipe.judge(Trace(trace_id=spans[0].trace_id, spans=spans, root=spans[-1], trigger=Trigger.ROOT_SPAN))
+    report = pipe.evaluate(Trace(trace_id=spans[0].trace_id, spans=spans, root=spans[-1], trigger=Trigger.ROOT_SPAN))
     assert [verdict.emitted_score for verdict in report.verdicts] == scores
 
 

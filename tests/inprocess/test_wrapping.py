@@ -453,7 +453,7 @@ def test_fault_while_judging_costs_the_root_its_verdict_only(make: Callable[...,
         message = "ours"
         raise RuntimeError(message)
 
-    monkeypatch.setattr(Pipeline, "judge", fail)  # no trace can make it fail
+    monkeypatch.setattr(Pipeline, "evaluate", fail)  # no trace can make it fail
     agent.tracer.start_span("root").end()
     assert [(span.name, span.events) for span in agent.following.wait_for(1)] == [("root", ())]
 

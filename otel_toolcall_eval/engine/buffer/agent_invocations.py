@@ -5,8 +5,8 @@ span with all that is below it. Its spans gather in a container, the open trace 
 is quiet; then they leave it and have a life of their own, late spans and revisions included.
 
 What is not known is waited for, up to the cap: an agent span whose own parent has not come may turn out to be part of another
-unit. If it does so after it was judged alone, the outer unit takes its spans over, and says so if they are gone by then.
-A container without any agent span is judged whole, by the rules for traces.
+unit. If it does so after it was evaluated alone, the outer unit takes its spans over, and says so if they are gone by then.
+A container without any agent span is evaluated whole, by the rules for traces.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class AgentInvocations:
         return unit
 
     def _fill(self, unit: OpenTrace, spans: Iterable[Span]) -> None:
-        """Put spans into a unit, and with them the units that were judged alone before and hang below one of these."""
+        """Put spans into a unit, and with them the units that were evaluated alone before and hang below one of these."""
         waiting = [spans]
         while waiting:
             self._put(unit, waiting.pop(), now_ns=unit.last_ns)

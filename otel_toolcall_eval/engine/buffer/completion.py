@@ -120,11 +120,11 @@ _DOUBT_BY_TRIGGER = {
 
 
 def doubts(progress: Progress, trigger: Trigger) -> tuple[IncompletenessReason, ...]:
-    """Return why spans may be missing from a trace that is judged now; empty if it is complete.
+    """Return why spans may be missing from a trace that is evaluated now; empty if it is complete.
 
     Args:
         progress: how far the trace has come.
-        trigger: why it is judged now. A trace that was cut short by shutdown or eviction may lack spans that were under way.
+        trigger: why it is evaluated now. A trace that was cut short by shutdown or eviction may lack spans that were under way.
     """
     found: list[IncompletenessReason] = []
     if progress.root_ns is None:

@@ -31,7 +31,7 @@ class DecisionMaker:
         memory: Memory,
         units: AgentInvocations | None,
     ) -> None:
-        """Take the tables; ``units`` is None where whole traces are judged."""
+        """Take the tables; ``units`` is None where whole traces are evaluated."""
         self._open = open_traces
         self._deadlines = deadlines
         self._settled = settled
@@ -40,7 +40,7 @@ class DecisionMaker:
         self._units = units
 
     def decide(self, trace: OpenTrace, trigger: Trigger, *, now_ns: int) -> list[Trace]:
-        """Return what is to be judged of an open trace now, and keep the rest open, if there is any and it may still wait."""
+        """Return what is to be evaluated of an open trace now, and keep the rest open, if there is any and it may still wait."""
         if self._units is None:
             return [self._close(trace, trigger, now_ns)]
         whole = trace.pending is None
@@ -61,7 +61,7 @@ class DecisionMaker:
         """
         if not units:
             return [self._close(trace, trigger, now_ns, again=True)]
-        if self._units is None:  # agent invocations were judged one by one then, and are not now
+        if self._units is None:  # agent invocations were evaluated one by one then, and are not now
             return []
         parts = self._units.part(trace, now_ns=now_ns, force=True, only=units)
         traces = [self.conclude(unit, trigger, now_ns=now_ns, again=True) for unit in parts]

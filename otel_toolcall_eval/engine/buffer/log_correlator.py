@@ -102,7 +102,7 @@ class LogCorrelator:
         return joined.spans
 
     def decide(self, trace: Trace, *, unbound: bool) -> None:
-        """Note that a trace was judged, or that nothing judges it. Other parts of a trace that is judged in parts may follow."""
+        """Note that a trace was evaluated, or that nothing evaluates it. Other parts of a trace that is evaluated in parts may follow."""
         if trace.unit_span_id is not None or not len(self._store):
             return
         if unbound:

@@ -1,10 +1,10 @@
-"""Keeps log records until the trace that they belong to is judged. Source: DIALECTS, section 2e.
+"""Keeps log records until the trace that they belong to is evaluated. Source: DIALECTS, section 2e.
 
-Logs and spans travel apart, so either may come first. A record waits under its trace ID for as long as the trace may be judged; one
+Logs and spans travel apart, so either may come first. A record waits under its trace ID for as long as the trace may be evaluated; one
 without a trace ID waits for a shorter time under the ID of the call that it is about, until a trace with that call claims it.
 
 Choice: records are kept beside the spans and not with them, so that the buffer of traces knows nothing of them. Rejected: a log
-record as a reason to judge again; one that comes after the verdict counts only if a late span has the trace judged anew.
+record as a reason to evaluate again; one that comes after the verdict counts only if a late span has the trace evaluated anew.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LogLimits:
         records: how many; beyond it the oldest go.
         trace_bytes: estimated size of those of one trace; beyond it new ones are not kept.
         window_ns: how long those with a trace ID wait: a trace's longest life, with its late window.
-        late_window_ns: how long they are kept once the trace is judged, in case that it is judged again.
+        late_window_ns: how long they are kept once the trace is evaluated, in case that it is evaluated again.
         loose_window_ns: how long those without a trace ID wait. Long enough for an agent's turn, since only its end shows who wants them.
     """
 
@@ -46,8 +46,8 @@ class LogLimits:
 class LogDrop(StrEnum):
     """Why a record was given up."""
 
-    UNMATCHED = "unmatched"  # its trace was judged, or its time is over, and no span was there that it says something of
-    UNBOUND = "unbound"  # its trace is judged by no criteria
+    UNMATCHED = "unmatched"  # its trace was evaluated, or its time is over, and no span was there that it says something of
+    UNBOUND = "unbound"  # its trace is evaluated by no criteria
     LIMIT = "limit"  # to stay within the bounds
 
 
@@ -147,14 +147,14 @@ class LogStore:
             self.joined += len(held.joined) - before
 
     def decide(self, trace_id: bytes, *, now_ns: int) -> None:
-        """Note that a trace was judged: its records are kept for the late window only."""
+        """Note that a trace was evaluated: its records are kept for the late window only."""
         held = self._waiting.pop(trace_id, None) or self._decided.pop(trace_id, None)
         if held is not None:
             held.since_ns = now_ns
             self._decided[trace_id] = held
 
     def release(self, trace_id: bytes) -> None:
-        """Give up the records of a trace that nothing judges."""
+        """Give up the records of a trace that nothing evaluates."""
         held = self._waiting.pop(trace_id, None) or self._decided.pop(trace_id, None)
         if held is not None:
             self._drop(held, LogDrop.UNBOUND)
@@ -180,7 +180,7 @@ class LogStore:
     def _add_to(self, trace_id: bytes, record: LogRecord, now_ns: int) -> None:
         held = self._waiting.get(trace_id)
         if held is None:
-            # A trace that was judged and gets records again may have parts that are still to be judged.
+            # A trace that was evaluated and gets records again may have parts that are still to be evaluated.
             held = self._decided.pop(trace_id, None) or _Held(since_ns=now_ns)
             held.since_ns = now_ns
             self._waiting[trace_id] = held
@@ -192,7 +192,7 @@ class LogStore:
         self._take_on(record)
 
     def _evict(self) -> None:
-        """Give up the oldest: of judged traces, then of no trace, then of traces that are open."""
+        """Give up the oldest: of evaluated traces, then of no trace, then of traces that are open."""
         if self._decided:
             self._drop(self._decided.popitem(last=False)[1], LogDrop.LIMIT)
         elif self._loose:

@@ -70,7 +70,7 @@ class TraceRestorer:
         decider: DecisionMaker,
         by_unit: bool,
     ) -> None:
-        """Take the tables; ``by_unit`` says that agent invocations are judged one by one."""
+        """Take the tables; ``by_unit`` says that agent invocations are evaluated one by one."""
         self._kinds = kinds
         self._open = open_traces
         self._settled = settled
@@ -84,7 +84,7 @@ class TraceRestorer:
         return trace_id in self._open or self._settled.find(trace_id) is not None or bool(self._settled.kept_units(trace_id))
 
     def is_expired(self, trace_id: bytes, *, now_ns: int) -> bool:
-        """Tell whether nothing that comes now for this trace can change anything. Where units are judged, new ones may always come."""
+        """Tell whether nothing that comes now for this trace can change anything. Where units are evaluated, new ones may always come."""
         return (
             not self._by_unit
             and trace_id not in self._open

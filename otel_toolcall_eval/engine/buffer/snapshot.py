@@ -21,9 +21,9 @@ class WaitingTrace:
         unit_span_id: the agent span, for a unit; None for a whole trace.
         state: ``active`` (no root yet), ``root_seen`` or ``decided`` (may be revised).
         waits_for: in a few words.
-        seconds: from now until it is judged, or forgotten, if nothing else comes; below 0 if it is overdue.
-        trigger: what it is then judged by; None for a decided one.
-        agents: agent spans that wait to be judged one by one.
+        seconds: from now until it is evaluated, or forgotten, if nothing else comes; below 0 if it is overdue.
+        trigger: what it is then evaluated by; None for a decided one.
+        agents: agent spans that wait to be evaluated one by one.
         revisions: how often its verdict was looked at again.
     """
 

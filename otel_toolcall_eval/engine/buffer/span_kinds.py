@@ -28,7 +28,7 @@ class SpanKinds:
     Attributes:
         is_relevant: it could matter to the verdict; the others only hold the tree together.
         is_root: its trace is complete a quiet period after it.
-        is_agent: an agent ran in it; asked only where agent invocations are judged one by one.
+        is_agent: an agent ran in it; asked only where agent invocations are evaluated one by one.
     """
 
     is_relevant: Callable[[Span], bool]

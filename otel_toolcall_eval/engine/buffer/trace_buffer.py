@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferLimits:
-    """Bounds. What exceeds them is judged early or counted, never silently lost.
+    """Bounds. What exceeds them is evaluated early or counted, never silently lost.
 
     Attributes:
-        num_traces: open traces; beyond it the oldest is judged and evicted.
+        num_traces: open traces; beyond it the oldest is evaluated and evicted.
         limit_bytes: estimated bytes of all open traces; beyond it likewise. Above a quarter of it traces
             that wait for long are packed, above three eighths of it others, too.
         maximum_trace_size_bytes: estimated bytes of one trace; beyond it spans are counted and not kept.
@@ -138,7 +138,7 @@ class TraceBuffer:
             trace.note = note
 
     def release(self, key: bytes) -> None:
-        """Give up the chance to revise a decided trace, because nothing judges it."""
+        """Give up the chance to revise a decided trace, because nothing evaluates it."""
         self._decider.forget(key, now_ns=0)
 
     def reevaluate(self, trace_id: bytes, *, now_ns: int, after_ns: int = 0) -> None:
@@ -190,7 +190,7 @@ class TraceBuffer:
 
     def pop_due(self, *, now_ns: int, limit: int | None = None) -> list[Trace]:
         """Return traces that are due, oldest deadline first, after all that were evicted; at ``limit`` traces the rest stays due."""
-        self._memory.compress_idle()  # not at the end: of what is decided now, much is released as soon as it is judged
+        self._memory.compress_idle()  # not at the end: of what is decided now, much is released as soon as it is evaluated
         traces, self._evicted = self._evicted, []
         while self._deadlines and self._deadlines[0][0] <= now_ns and (limit is None or len(traces) < limit):
             _, key = heapq.heappop(self._deadlines)
@@ -291,7 +291,7 @@ class TraceBuffer:
             heapq.heappush(self._deadlines, (due_ns, trace.trace_id))
 
     def _shed(self, now_ns: int, *, evict: bool) -> None:
-        """Keep within bounds: first take less room, then give up revisions, then judge the oldest traces on what is there."""
+        """Keep within bounds: first take less room, then give up revisions, then evaluate the oldest traces on what is there."""
         self._memory.compress_idle()
         if not evict:
             return

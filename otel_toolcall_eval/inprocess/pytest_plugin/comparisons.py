@@ -53,7 +53,7 @@ class RecordedCalls(Protocol):
         """Return the calls recorded so far."""
         ...
 
-    def judge(self, check: Check) -> EvaluationResult:
+    def evaluate_check(self, check: Check) -> EvaluationResult:
         """Evaluate them by one check."""
         ...
 
@@ -137,7 +137,7 @@ class Comparable:
 
     def _judge(self, criteria: Criteria) -> EvaluationResult:
         kind = type_of_criteria(criteria)
-        return self._calls.judge(Check(evaluator=kind.class_name, evaluator_id=kind.evaluator_id, criteria=criteria))
+        return self._calls.evaluate_check(Check(evaluator=kind.class_name, evaluator_id=kind.evaluator_id, criteria=criteria))
 
     def _judge_count(self, tool: str | None, operator: Operator, count: int) -> EvaluationResult:
         expectation = CountExpectation(tool=EVERY_TOOL if tool is None else tool, operator=operator, count=count)

@@ -36,7 +36,7 @@ def look_up(item: pytest.Item) -> None:
             checks_of(named, _paths(item, marker), config=marker.kwargs.get("config"))
 
 
-def judge(item: pytest.Item) -> str:
+def evaluate_item(item: pytest.Item) -> str:
     """Return what is wrong with the tool calls of a marked test; empty if nothing is."""
     recorded = getattr(item, "funcargs", {}).get(FIXTURE)
     if not isinstance(recorded, ToolCalls):

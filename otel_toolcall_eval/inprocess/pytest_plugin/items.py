@@ -40,7 +40,7 @@ class ItemVerdict:
 class ItemEvaluator(Protocol):
     """Has calls to evaluate."""
 
-    def judge(self, check: Check) -> EvaluationResult:
+    def evaluate_check(self, check: Check) -> EvaluationResult:
         """Evaluate the calls by one check."""
         ...
 
@@ -66,7 +66,7 @@ def evaluate_all(
     checks = [found for item in items for found in checks_of(item, paths, config=config)]
     if not checks:
         raise CriteriaError(where="tool_calls", what="nothing to hold the calls against is named", fix="name an item, or give criteria")
-    return [ItemVerdict(criteria=name, result=calls.judge(check)) for name, check in checks]
+    return [ItemVerdict(criteria=name, result=calls.evaluate_check(check)) for name, check in checks]
 
 
 def checks_of(

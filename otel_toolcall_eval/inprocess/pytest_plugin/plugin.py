@@ -81,9 +81,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Evaluate a marked test once its own assertions have passed."""
     outcome = yield
     if item.get_closest_marker(MARKER) is not None:
-        from otel_toolcall_eval.inprocess.pytest_plugin.hooks import judge  # noqa: PLC0415 - see the module's docstring
+        from otel_toolcall_eval.inprocess.pytest_plugin.hooks import evaluate_item  # noqa: PLC0415 - see the module's docstring
 
-        failure = judge(item)
+        failure = evaluate_item(item)
         if failure:
             pytest.fail(failure, pytrace=False)
     return outcome

@@ -120,7 +120,7 @@ class ToolCalls:
         Raises:
             CriteriaError: criteria can't be used.
         """
-        return {name: self.judge(check) for name, check in build_checks(criteria, config).items()}
+        return {name: self.evaluate_check(check) for name, check in build_checks(criteria, config).items()}
 
     def assert_meets(
         self, *items: str | Mapping[str, JsonObject | None], criteria: PathsLike = (), config: Mapping[str, JsonObject] | None = None
@@ -161,9 +161,9 @@ class ToolCalls:
             doubts.append(IncompletenessReason.OPEN_SPANS)
         return replace(found, doubts=tuple(doubts))
 
-    def judge(self, check: Check) -> EvaluationResult:
+    def evaluate_check(self, check: Check) -> EvaluationResult:
         """Evaluate the calls by one check."""
-        return api.judge(check, self.extraction)
+        return api.evaluate_check(check, self.extraction)
 
     def explained(self) -> Sequence[str]:
         """Return the calls for a message, one on a line; or why there is none."""

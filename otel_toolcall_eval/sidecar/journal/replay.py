@@ -3,7 +3,7 @@
 Spans and log records are taken in as if they came now; a decision is taken where it stands, by the trigger that it was taken by, and what
 was said then holds. A report that may not have reached whoever listens is made and emitted again, under the same ID: by the criteria in
 force now, which are the same unless they were changed meanwhile, and then the ID differs, since it names their version.
-What was judged because a process ended is looked at again after a quiet period: that end cut it short, and does not any more.
+What was evaluated because a process ended is looked at again after a quiet period: that end cut it short, and does not any more.
 Ages come from a clock that may have been set since: they only say how late a late span was, and are kept within what makes sense.
 """
 

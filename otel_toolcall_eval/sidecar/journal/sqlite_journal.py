@@ -6,7 +6,7 @@ A decision is committed before its reports are emitted. So after a kill it is ta
 again unless a flush of all emitters had succeeded since: delivered at least once, decided exactly once.
 
 When the file can't be written: with ``Sync.ACK`` requests are refused before they have any effect, and reports wait, until it can; else
-judging goes on without it, and what it lacks is written as it stands once it can be written again. A verdict that fell meanwhile is
+evaluation goes on without it, and what it lacks is written as it stands once it can be written again. A verdict that fell meanwhile is
 not emitted again after a kill.
 Threads: the worker's, but for ``counts``, ``problem``, ``close`` and what the two tickers call.
 """
