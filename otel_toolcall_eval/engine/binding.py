@@ -1,4 +1,4 @@
-"""Chooses the criteria that a trace is evaluated by. Source: DESIGN, section 4.
+"""Chooses the criteria that a trace is evaluated by.
 
 A criteria set evaluates a trace if the trace names it (an attribute on any span or resource), if it was bound to the trace's
 ID, or if its selector says so. A harness that names criteria says "evaluate this by that"; so sets that merely lack conditions

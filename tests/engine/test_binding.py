@@ -1,4 +1,4 @@
-"""Which criteria judge a trace: DESIGN section 4, a row for each rule."""
+"""Which criteria apply to a trace: a row for each rule."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def expect(
 
 
 def plain_value(criteria: ArgsCriteria, calls: Sequence[ToolCall]) -> float:
-    """SEMANTICS, section 3, by trying everything; for contents that were recorded."""
+    """docs/semantics.md, section 3, by trying everything; for contents that were recorded."""
 
     def fits(wanted: ArgsExpectation, made: ToolCall) -> bool:
         content = made.arguments.content

@@ -8,7 +8,7 @@ from otel_toolcall_eval.evaluators.lcs import align
 
 
 def plain_align(fits: list[int], length: int) -> list[tuple[int, int]]:
-    """The textbook's table and SEMANTICS' way back, word for word."""
+    """The textbook's table and docs/semantics.md's way back, word for word."""
     table = [[0] * (length + 1) for _ in range(len(fits) + 1)]
     for call in range(1, len(fits) + 1):
         for name in range(1, length + 1):

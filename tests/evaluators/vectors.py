@@ -1,4 +1,4 @@
-"""Reads the golden vectors: criteria, and the calls that their spans record by the guides' own rules (SEMANTICS, section 1)."""
+"""Reads the golden vectors: criteria, and the calls that their spans record by the guides' own rules (docs/semantics.md, section 1)."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _calls(spans: Sequence[Mapping[str, object]]) -> tuple[ToolCall, ...]:
 
 
 def _arguments(recorded: Value) -> Content:
-    """SEMANTICS, 1.4."""
+    """docs/semantics.md, 1.4."""
     text = recorded if isinstance(recorded, str) else None
     value = cast("Json", recorded)
     if isinstance(value, str):
@@ -155,7 +155,7 @@ def _arguments(recorded: Value) -> Content:
 
 
 def _output(recorded: Value) -> Content:
-    """SEMANTICS, 1.5."""
+    """docs/semantics.md, 1.5."""
     text = recorded if isinstance(recorded, str) else None
     value = cast("Json", recorded)
     if text is not None:

@@ -37,7 +37,7 @@ PROMISED = [
         },
         id="evaluations",
     ),
-    # Issue 7, item 3: what makes verdicts inconclusive is shown by reason.
+    # What makes verdicts inconclusive is shown by reason.
     pytest.param(
         "toolcall_eval.inconclusive",
         "counter",
@@ -85,9 +85,9 @@ PROMISED = [
         {"toolcall_eval.transport", "toolcall_eval.reason"},
         id="requests.rejected",
     ),
-    # Issue 8: verdicts in time under full load.
+    # Verdicts in time under full load.
     pytest.param("toolcall_eval.requests.delayed", "observable counter", "{request}", _TRANSPORT, id="requests.delayed"),
-    # Issue 3, item 5: log records as source of content, counted like spans.
+    # Log records as source of content, counted like spans.
     pytest.param("toolcall_eval.log_records.received", "observable counter", "{record}", _TRANSPORT, id="log_records.received"),
     pytest.param("toolcall_eval.log_records.ignored", "observable counter", "{record}", _TRANSPORT, id="log_records.ignored"),
     pytest.param("toolcall_eval.log_records.correlated", "observable counter", "{record}", set(), id="log_records.correlated"),
@@ -96,7 +96,7 @@ PROMISED = [
     pytest.param("toolcall_eval.late_span.age", "histogram", "s", set(), id="late_span.age"),
     pytest.param("toolcall_eval.evaluation.duration", "histogram", "s", set(), id="evaluation.duration"),
     pytest.param("toolcall_eval.internal_errors", "observable counter", "{error}", set(), id="internal_errors"),
-    # Issue 5, item 7: the journal, whose failures, losses and size an operator has to see.
+    # The journal, whose failures, losses and size an operator has to see.
     pytest.param("toolcall_eval.journal.failures", "observable counter", "{failure}", set(), id="journal.failures"),
     pytest.param("toolcall_eval.journal.discarded", "observable counter", "{file}", set(), id="journal.discarded"),
     pytest.param("toolcall_eval.journal.damaged", "observable counter", "{row}", set(), id="journal.damaged"),
@@ -105,9 +105,9 @@ PROMISED = [
     pytest.param("toolcall_eval.export.failures", "observable counter", "{export}", {"toolcall_eval.signal"}, id="export.failures"),
     pytest.param("toolcall_eval.export.dropped", "observable counter", "{item}", {"toolcall_eval.signal"}, id="export.dropped"),
     pytest.param("toolcall_eval.export.queue", "observable gauge", "By", {"toolcall_eval.signal"}, id="export.queue"),
-    # Issue 4, item 10: runs spread over several traces are counted, and not joined.
+    # Runs spread over several traces are counted, and not joined.
     pytest.param("toolcall_eval.traces.in_conversation", "observable counter", "{trace}", set(), id="traces.in_conversation"),
-    # Issue 4: a revision never counts twice.
+    # A revision never counts twice.
     pytest.param(
         "toolcall_eval.revisions",
         "counter",

@@ -58,7 +58,7 @@ class AgentTree:
     def adopt_siblings(self, spans: Mapping[bytes, Span], is_relevant: Callable[[Span], bool]) -> None:
         """Count calls beside an agent to it, if it is the only one below their parent.
 
-        Streaming detaches the current context, and tool spans become siblings of the agent span (FAULTS A20). Cost: as above.
+        Streaming detaches the current context, and tool spans become siblings of the agent span. Cost: as above.
         """
         agents: dict[bytes | None, bytes | None] = {}
         for top in self.tops:

@@ -1,4 +1,4 @@
-"""Finds spans whose times can't be compared, because the clocks of their hosts provably disagree. Source: FAULTS A30.
+"""Finds spans whose times can't be compared, because the clocks of their hosts provably disagree.
 
 Two hosts' clocks disagree for certain if a child lies outside its parent: further than the parent is long, and by more than a
 tenth of a second, which clocks that are kept in step stay below. A child that a message queue parts from its parent may begin

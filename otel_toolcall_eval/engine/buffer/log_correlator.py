@@ -1,4 +1,4 @@
-"""Takes log records in, and hands a trace's spans out with the records on them. Source: DIALECTS, section 2e.
+"""Takes log records in, and hands a trace's spans out with the records on them. Source: docs/dialects.md, section 2e.
 
 The store keeps, a joiner from the extraction room matches; this is what lies between them, so that the pipeline has one thing to ask.
 """

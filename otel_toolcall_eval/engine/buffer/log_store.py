@@ -1,4 +1,4 @@
-"""Keeps log records until the trace that they belong to is evaluated. Source: DIALECTS, section 2e.
+"""Keeps log records until the trace that they belong to is evaluated. Source: docs/dialects.md, section 2e.
 
 Logs and spans travel apart, so either may come first. A record waits under its trace ID for as long as the trace may be evaluated; one
 without a trace ID waits for a shorter time under the ID of the call that it is about, until a trace with that call claims it.

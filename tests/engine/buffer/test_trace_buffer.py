@@ -1,4 +1,4 @@
-"""The buffer groups spans, waits as DESIGN section 3 says, and stays within its bounds. Virtual time throughout."""
+"""The buffer groups spans, waits as the completion policy says, and stays within its bounds. Virtual time throughout."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_missing_parent_that_is_not_remote_makes_no_root(flags: int) -> None:
 
 
 def test_long_run_is_not_cut_while_active() -> None:
-    # FAULTS A3: tool spans every 120 s for 30 minutes, root last: one verdict with all calls
+    # tool spans every 120 s for 30 minutes, root last: one verdict with all calls
     buf = buffer()
     for turn in range(15):
         now_ns = turn * 120 * SECOND_NS
@@ -201,7 +201,7 @@ def test_two_orphans_of_one_parent_and_a_conflict_still_wait_for_it() -> None:
 
 
 def test_late_span_does_not_reopen_a_decided_trace() -> None:
-    # FAULTS A1, A33: one verdict for each trace ID, revisions explicit
+    # one verdict for each trace ID, revisions explicit
     buf = buffer()
     buf.add([span(1)], now_ns=0)
     buf.pop_due(now_ns=QUIET_NS)
@@ -253,7 +253,7 @@ def test_irrelevant_late_span_and_late_copies_are_counted_and_nothing_more() -> 
     ],
 )
 def test_late_span_that_matters_makes_a_revision(early: Span, late: Span) -> None:
-    # FAULTS A25: an orphan is provisional; its parent arrives in the window: judged once more
+    # an orphan is provisional; its parent arrives in the window: judged once more
     buf = buffer()
     buf.add([span(1), early], now_ns=0)
     (first,) = buf.pop_due(now_ns=60 * SECOND_NS)
@@ -284,7 +284,7 @@ def test_there_are_at_most_three_revisions() -> None:
 
 
 def test_span_past_the_window_is_late_and_changes_nothing() -> None:
-    # FAULTS A46: an approval pause; the resumed run comes hours later
+    # an approval pause; the resumed run comes hours later
     buf = buffer()
     buf.add([span(1)], now_ns=0)
     buf.pop_due(now_ns=QUIET_NS)

@@ -25,7 +25,7 @@ VALUES = st.recursive(
 
 
 def equal(one: object, other: object) -> bool:
-    """SEMANTICS, section 2, in as many words."""
+    """docs/semantics.md, section 2, in as many words."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
