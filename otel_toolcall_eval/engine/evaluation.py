@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Never, Protocol, TypeAlias, TypeVar, cast
 
 from otel_toolcall_eval.model.criteria import MARK_BYTES
 from otel_toolcall_eval.model.score import Completeness, EvaluatorFailure, Label, Verdict
 from otel_toolcall_eval.model.tool_call import CallLog
+from otel_toolcall_eval.model.trace import IncompletenessReason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,12 +17,14 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.criteria import CallFilter, Check, Criteria, CriteriaSet
     from otel_toolcall_eval.model.score import Score
     from otel_toolcall_eval.model.tool_call import Extraction, ToolCall
-    from otel_toolcall_eval.model.trace import IncompletenessReason, Projection, Span, Trace
+    from otel_toolcall_eval.model.trace import Projection, Span, Trace
 
 _EMPTY: Final = blake2b(digest_size=MARK_BYTES, usedforsecurity=False)
 """Copied for each trace: to be told what a hash is to be like takes longer than hashing. SHA-256 takes three times as long."""
 
 C_contra = TypeVar("C_contra", contravariant=True)
+
+_PARENTS_MISSING: Final = frozenset({IncompletenessReason.NO_ROOT, IncompletenessReason.ORPHAN})
 
 
 class ReadableTrace(Protocol):
@@ -107,6 +111,8 @@ class FilteredCalls:
         numbers: tuple[int, ...] = ()
         if self._clocks:
             numbers = tuple([self._clocks.get(call.span_id, -1) for call in calls])
+        elif _PARENTS_MISSING.intersection(self.doubts):
+            numbers = _clocks_of_ties(calls)
         log = CallLog(calls=calls, open_ended=bool(self.doubts), clocks=numbers if numbers and len(set(numbers)) > 1 else ())
         self._logs.append((include, log))
         return log
@@ -166,6 +172,15 @@ def label(score: Score | None, pass_threshold: float) -> Label:
     if score is None or not score.certain:
         return Label.INCONCLUSIVE
     return Label.PASS if score.value >= pass_threshold else Label.FAIL
+
+
+def _clocks_of_ties(calls: Sequence[ToolCall]) -> tuple[int, ...]:
+    """Return a clock of its own for each call that shares its times with another one, and one clock for the rest.
+
+    Calls of equal times are ordered by the spans above them. Where one of these is missing, the order may change when it comes.
+    """
+    times = Counter((call.start_unix_ns, call.end_unix_ns) for call in calls)
+    return tuple([number if times[call.start_unix_ns, call.end_unix_ns] > 1 else 0 for number, call in enumerate(calls, 1)])
 
 
 def included(extraction: Extraction, include: CallFilter) -> tuple[ToolCall, ...]:

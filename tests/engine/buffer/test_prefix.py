@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,6 +83,18 @@ def test_final_answer_on_any_part_of_a_trace_stands_when_all_of_it_is_known(
         then, now = early_verdict.score, late_verdict.score
         if then and now and then.certain:
             assert now.lowest <= then.value <= now.highest
+
+
+@pytest.mark.parametrize("part", [(1, 2, 3), (1, 3, 4), (0, 1, 3), (0, 2, 3)], ids=str)
+def test_calls_of_equal_times_have_no_order_while_a_span_above_one_is_missing(part: tuple[int, ...]) -> None:
+    nested = [span(1), span(2, parent=1, tool="a"), span(3, parent=1, tool="b"), span(4, parent=3, tool="b"), span(5, parent=1, tool="b")]
+    checked = build_check("tool-call-order", {"strict": True}, {"tool_calls_order": ["a", "b", "b", "b"]})
+    early, late = pipeline(checked), pipeline(checked)
+    early.add([nested[number] for number in part], now_ns=0, transport="grpc")
+    late.add(nested, now_ns=0, transport="grpc")
+    (partial,) = early.drain(now_ns=1)
+    (whole,) = late.pop_due(now_ns=10 * SECOND_NS)
+    assert (said(partial), said(whole)) == ([("inconclusive", None)], [("pass", 1.0)])
 
 
 def test_what_can_not_change_is_said_of_a_part_and_the_rest_is_not() -> None:
