@@ -18,7 +18,7 @@ from otel_toolcall_eval.settings.service import Deployment
 from otel_toolcall_eval.settings.service_file import load_settings
 from otel_toolcall_eval.settings.service_models import ServiceModel
 from otel_toolcall_eval.sidecar.admin.status.labels import selects
-from otel_toolcall_eval.sidecar.build import build_client
+from otel_toolcall_eval.sidecar.build_forwarding import build_client
 
 if TYPE_CHECKING:
     import argparse

@@ -168,6 +168,12 @@ def test_answers_go_to_the_latest_call_under_their_id() -> None:
     assert [call.output.content.value for call in calls] == ["first", "second"]
 
 
+def test_an_answer_never_goes_to_a_call_that_starts_after_it() -> None:
+    answered = chat(2, start=10, heard=_heard({"id": "1", "response": "first"}))
+    calls = _calls(chat(1, start=0, asked=_asked(F1)), answered, chat(3, start=20, asked=_asked(F1)))
+    assert [(call.phase, call.output.content.value) for call in calls] == [(CallPhase.EXECUTED, "first"), (CallPhase.REQUESTED, None)]
+
+
 def test_the_answer_in_a_models_own_request_is_not_to_what_it_asks_for_now() -> None:
     (call,) = _calls(chat(1, heard=_heard({"id": "1", "response": "old"}), asked=_asked(F1)))
     assert call.phase is CallPhase.REQUESTED
