@@ -80,5 +80,5 @@ def pipeline_health(truth: Truth) -> Panels:
         "Export failures": [grown("export_failures", SIGNAL)],
         "Dropped on export": [grown("export_dropped", SIGNAL)],
         "Criteria reloads": [grown("criteria_reloads", RESULT)],
-        "Faults": [grown(name) for name in ("failures", "journal_failures", "journal_damaged", "journal_discarded")],
+        "Faults": [grown(name) for name in ("internal_errors", "journal_failures", "journal_damaged", "journal_discarded")],
     }
