@@ -11,6 +11,7 @@ from otel_toolcall_eval.model.criteria import Criteria
 from otel_toolcall_eval.model.score import Comparison, ExpectationOutcome, Outcome, Score
 from otel_toolcall_eval.settings.config_model import ConfigModel
 from otel_toolcall_eval.settings.criteria_models import EVALUATOR_TYPES, EvaluatorConfig, EvaluatorType
+from otel_toolcall_eval.settings.types import Natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +34,7 @@ class VarietyCriteria(Criteria):
 class VarietyModel(ConfigModel):
     """Criteria of ToolCallVarietyEvaluator."""
 
-    tool_call_variety: int = Field(ge=0, description="Greatest number of different tools.")
+    tool_call_variety: Natural = Field(description="Greatest number of different tools.")
 
 
 class VarietyConfig(EvaluatorConfig):
@@ -60,6 +61,8 @@ class VarietyJustification:
 
     def explain(self) -> str:
         """Return one line."""
+        if len(self.tools) <= self.most:
+            return f"at most {self.most} different tools"  # of the criteria alone: exporters reuse the text of criteria that are met
         return f"{len(self.tools)} different tools ({', '.join(self.tools)}), at most {self.most} expected"
 
     def comparisons(self) -> Iterator[Comparison]:

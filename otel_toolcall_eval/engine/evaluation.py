@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otel_toolcall_eval.model.trace import Projection, Span, Trace
 
 _EMPTY: Final = blake2b(digest_size=MARK_BYTES, usedforsecurity=False)
-"""Copied for each trace: to be told what a hash is to be like takes longer than hashing. SHA-256 takes three times as long."""
+"""Copied for each trace: to construct a blake2b with parameters costs more than hashing. SHA-256 takes three times as long."""
 
 C_contra = TypeVar("C_contra", contravariant=True)
 

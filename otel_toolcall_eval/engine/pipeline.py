@@ -196,7 +196,7 @@ class Pipeline:
             trace: as it was then.
             reemit: the report may not have been delivered; make it again, by the criteria in force now.
         """
-        self._bindings.of(trace)  # they have had their say
+        self._bindings.of(trace)  # consumes the bindings: they were applied before the restart
         if (given := decision.given) is None:
             return None
         report = None

@@ -191,8 +191,8 @@ class Selector:
     """Which traces criteria apply to. All conditions have to hold.
 
     Attributes:
-        services: values of ``service.name``, one of which a resource of the trace has to have; empty means any. Holds in
-            addition to every reach but NAMED.
+        services: values of ``service.name``, one of which a resource of the trace has to have; empty means any. Checked
+            whatever ``reach`` is, unless it is NAMED.
         resource: attributes that one resource of the trace has to have. An agent is often called by another service, so the
             root's resource need not be the agent's.
         root_span_name: exact name of the root span.

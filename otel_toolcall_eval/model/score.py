@@ -62,7 +62,7 @@ class Justification(Protocol):
     def explain(self) -> str:
         """Return one line that names tools, paths and reasons, and no argument or output values.
 
-        Of the full score, if nothing casts doubt on it, it says the same for each trace that meets the same criteria.
+        If the score is 1.0 and certain, the text depends on the criteria alone: exporters reuse it for other traces that meet them.
         """
         ...
 

@@ -108,7 +108,7 @@ def wrong_kind(value: object, due: str, fix: str) -> PydanticCustomError:
 
 
 def is_text(value: object, info: ValidationInfo) -> bool:
-    """Tell whether a value is text because everything is where it comes from."""
+    """Tell whether this is text only because its source, an environment variable, holds nothing but text."""
     return isinstance(info.context, Layer) and info.context.text and isinstance(value, str)
 
 

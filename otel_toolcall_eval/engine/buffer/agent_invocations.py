@@ -52,7 +52,7 @@ class AgentInvocations:
         self._lost = lost
         self._memory = memory
 
-    def completion_deadline(self, container: OpenTrace) -> tuple[int, Trigger]:
+    def agents_deadline(self, container: OpenTrace) -> tuple[int, Trigger]:
         """Return when units of a container may be complete if no other span arrives, and why then."""
         policy, pending = self._policy, container.pending
         idle_ns, limit_ns = container.last_ns + policy.idle_timeout_ns, container.first_ns + policy.trace_timeout_ns

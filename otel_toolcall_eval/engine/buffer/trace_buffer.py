@@ -221,7 +221,7 @@ class TraceBuffer:
 
     def _due(self, trace: OpenTrace) -> tuple[int, Trigger]:
         if self._units is not None and trace.pending is not None:
-            return self._units.completion_deadline(trace)
+            return self._units.agents_deadline(trace)
         return completion_deadline(trace, self._policy)
 
     def _add(self, span: Span, now_ns: int, result: AddResult) -> None:

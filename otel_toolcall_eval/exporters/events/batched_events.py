@@ -210,9 +210,9 @@ class BatchedEvents:
         met = verdict.outcomes_if_met
         if met is None or self._says_values:
             return self._encode(report, verdict, met)
-        key = verdict.criteria, verdict.evaluator, report.trigger, report.revision
+        key = verdict.criteria, verdict.criteria_version, verdict.evaluator, report.trigger, report.revision
         known = self._encoded_if_met.get(key)
-        if known is not None and known.met is met:  # other outcomes are those of criteria that were loaded anew
+        if known is not None and known.met is met:
             return known
         if len(self._encoded_if_met) >= _REMEMBERED:
             self._encoded_if_met.clear()

@@ -1,4 +1,4 @@
-"""Which rows are still needed. So the file stays within what the memory stays within.
+"""Which rows are still needed. The file therefore has the same bounds as memory.
 
 A row is needed while its trace is held, and until what was decided of the trace has reached whoever listens. After that the decision
 alone is remembered, for as long as the decision cache remembers it. Log records and bindings may wait for a trace that never comes; they
@@ -88,7 +88,7 @@ class Retention:
         fate = self.fates.get(trace_id)
         if fate is None:
             fate = self.fates[trace_id] = TraceRecord()
-            self._watched.appendleft((0, trace_id))  # it may have been given up with it
+            self._watched.appendleft((0, trace_id))  # the decision may have released the trace
         fate.number = number
         fate.keys.setdefault(key, unix_ns)
 
@@ -117,7 +117,7 @@ class Retention:
                 self.let_go([trace_id], last_number=last_number)
 
     def removal(self, holds: Callable[[bytes], bool], *, delivered: int, now_ns: int) -> Removal:
-        """Return, once, what can be removed now: all that is gone, as far as what was decided of it is delivered."""
+        """Return, once, what can be removed now: rows of traces no longer held whose verdicts were delivered."""
         removal = Removal()
         while self._gone:
             last_number, trace_id = self._gone[0]
@@ -177,7 +177,7 @@ class Compaction:
 
 
 def compaction(trace_ids: Iterable[bytes], earlier: TraceRestorer, fates: dict[bytes, TraceRecord], *, unix_ns: int) -> Compaction:
-    """Return what puts rows of these traces as they stand in place of all others. Cost: linear in their spans."""
+    """Return the rows that replace all earlier rows of these traces: their present state. Writes nothing. Cost: linear in their spans."""
     made = Compaction()
     for trace_id in trace_ids:
         made.deleted.append(trace_id)
