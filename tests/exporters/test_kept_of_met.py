@@ -44,6 +44,7 @@ TOLD = {
     "criteria": report(met(criteria="other")),
     "evaluator": report(met(evaluator="ToolCallOrderEvaluator")),
     "outcomes": report(met(OTHER, line="loaded anew")),
+    "version": report(replace(met(line="loaded anew"), criteria_version="2")),
     "values": report(met(shown="2")),
     "agent": report(met(), agent="b"),
     "number": report(met(), met(criteria="other")),
