@@ -28,10 +28,11 @@ def in_order(calls: Sequence[Candidate], tree: SpanTree) -> list[Candidate]:
         return list(calls)
     ranks, placed = _ranks(calls, tree), tree.placed
 
-    def key(call: Candidate) -> tuple[int, tuple[int, int], int, int, int, list[tuple[bool, int, str]], bytes]:
+    def key(call: Candidate) -> tuple[int, tuple[int, int], int, int, int, int, list[tuple[bool, int, str]], bytes]:
         span_id = call.span.span_id
         place = placed.start[span_id], ranks[id(call)], placed.tie[span_id], placed.depth[span_id]
-        return *place, call.index, _natural(call.call_id or ""), span_id
+        # Calls that start together with the span above them have its tie, so their own ends are asked once parents stand first.
+        return *place, call.span.end_unix_ns, call.index, _natural(call.call_id or ""), span_id
 
     return sorted(calls, key=key)
 

@@ -90,6 +90,11 @@ def test_a_child_process_whose_clock_is_behind_stands_after_its_parent() -> None
     assert calls[1].start_unix_ns == 10
 
 
+def test_calls_that_start_with_the_span_above_them_are_ordered_by_their_ends() -> None:
+    later, sooner = _seed(2, "later", parent=1, start=0, end=8), _seed(3, "sooner", parent=1, start=0, end=7)
+    assert [call.name for call in _calls(make(1, start=0, end=90), later, sooner)] == ["sooner", "later"]
+
+
 def test_equal_times_are_ordered_by_end_then_id() -> None:
     calls = _calls(
         executed(1, "late", end=9, call_id="call_1"),
