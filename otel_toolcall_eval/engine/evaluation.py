@@ -1,4 +1,4 @@
-"""Holds a trace's calls against one check, and puts the answer into a word. Says what it asks of readers and evaluators."""
+"""Evaluates a trace's calls by one check, and labels the outcome. Defines what is asked of readers and evaluators."""
 
 from __future__ import annotations
 

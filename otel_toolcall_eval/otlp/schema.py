@@ -70,7 +70,7 @@ class SpanMessage(Protocol):
 
 
 class ScopeSpansMessage(Protocol):
-    """``ScopeSpans``; ``scope`` is an ``InstrumentationScope``; ``spans`` are bytes if the request was parsed down to its spans."""
+    """``ScopeSpans``; ``scope`` is an ``InstrumentationScope``."""
 
     scope: bytes
     spans: Sequence[SpanMessage]
@@ -153,9 +153,6 @@ _FIELDS: dict[str, dict[str, tuple[int, _Type, bool]]] = {
     "ScopeSpans": {"scope": (1, _BYTES, False), "spans": (2, "Span", True)},
     "ResourceSpans": {"resource": (1, _BYTES, False), "scope_spans": (2, "ScopeSpans", True)},
     "Request": {"resource_spans": (1, "ResourceSpans", True)},
-    "EncodedScopeSpans": {"scope": (1, _BYTES, False), "spans": (2, _BYTES, True)},
-    "EncodedResourceSpans": {"resource": (1, _BYTES, False), "scope_spans": (2, "EncodedScopeSpans", True)},
-    "EncodedRequest": {"resource_spans": (1, "EncodedResourceSpans", True)},
     "LogRecord": {
         "time_unix_nano": (1, _FIXED64, False),
         "body": (5, _BYTES, False),
@@ -197,7 +194,6 @@ def _parser(message_name: str) -> object:
 
 # Each raises google.protobuf.message.DecodeError for what is not protobuf.
 parse_request = cast("Callable[[bytes], RequestMessage]", _parser("Request"))
-parse_down_to_spans = cast("Callable[[bytes], RequestMessage]", _parser("EncodedRequest"))
 parse_logs_request = cast("Callable[[bytes], LogsRequestMessage]", _parser("LogsRequest"))
 parse_span = cast("Callable[[bytes], SpanMessage]", _parser("Span"))
 parse_event = cast("Callable[[bytes], EventMessage]", _parser("Event"))

@@ -231,7 +231,7 @@ class Emit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redact:
-    """What is taken out of all that explanations show, as ``values.redaction.Redactor`` has it."""
+    """What is taken out of all that explanations show, as ``model.payload.redaction.Redactor`` has it."""
 
     keys: tuple[str, ...] = ()
     patterns: tuple[LinearPattern, ...] = ()

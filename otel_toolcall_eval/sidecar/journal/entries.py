@@ -2,7 +2,7 @@
 
 A row is a number, a trace ID, a kind and a body. Two checksums, since they say different things: if the head is whole and the body is
 not, we know whose spans are lost; if the head is not, we know of nobody that none are.
-Choice: ``marshal`` for bodies, as in memory (see ``assembly.packing``); it may crash on damaged bytes, so nothing is unmarshalled
+Choice: ``marshal`` for bodies, as in memory (see ``engine.buffer.packing``); it may crash on damaged bytes, so nothing is unmarshalled
 whose checksum fails. Rejected: JSON and protobuf (five times the time), pickle (runs what a damaged body tells it to).
 """
 
